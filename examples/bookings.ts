@@ -1,5 +1,6 @@
-// A host whose product has bookings beside clients and invoices: a table of its own, a list with pages, a POST that is safe to repeat and
-// whose event is written with the booking, and a subscriber that verifies the webhook. All under the API's keys, limits and document.
+// An application that has bookings in addition to clients and invoices. They have their own table, a paged list, a POST
+// that is safe to repeat and writes its event along with the booking, and a subscriber that verifies the webhook. All
+// of this uses the API's keys, limits and document.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/bookings.ts
 
@@ -27,7 +28,7 @@ import { pgTable, text } from 'drizzle-orm/pg-core'
 import pg from 'pg'
 import * as v from 'valibot'
 
-/** The host's own table. Every row belongs to an organization. */
+/** Our own table. Every row belongs to an organization. */
 const bookings = pgTable('bookings', {
   organizationId: text('organization_id').notNull(),
   id: text().primaryKey(),
@@ -49,10 +50,10 @@ const bookingCreated = defineEvent({
   subject: 'bookingId',
 })
 
-/** What the host's own code works with: made from the service, after the routes. */
+/** What our own code works with. It's created from the service after the routes. */
 type Host = Awaited<ReturnType<typeof startHost>>
 
-/** The routes. @param host known when a request comes */
+/** The routes. @param host returns the host, which is only known once requests arrive */
 function bookingRoutes(host: () => Pick<Host, 'db' | 'platform'>): readonly Route[] {
   const about = { tag: 'Bookings', path: '/bookings' } as const
 
@@ -68,7 +69,7 @@ function bookingRoutes(host: () => Pick<Host, 'db' | 'platform'>): readonly Rout
       const { limit, before } = readPage(context)
       const isOwn = eq(bookings.organizationId, context.organizationId)
       const isWanted = before === null ? isOwn : and(isOwn, lt(bookings.id, before))
-      // One more than the page shows: it tells that another page follows.
+      // Select one more than we show to find out if there is another page.
       const rows = await host()
         .db.select()
         .from(bookings)
@@ -94,7 +95,7 @@ function bookingRoutes(host: () => Pick<Host, 'db' | 'platform'>): readonly Rout
       const { db, platform } = host()
       return db.transaction((tx) => {
         const own = platform.using(drizzleTransaction(tx, sql))
-        // The key, the booking, the event and the reply: all of them, or none.
+        // The key, the booking, the event and the response are written together or not at all.
         return own.idempotent(context, async () => {
           const booking = { id: `bkg_${randomUUID()}`, room: input.body.room }
           await tx.insert(bookings).values({ organizationId, ...booking })
@@ -108,7 +109,7 @@ function bookingRoutes(host: () => Pick<Host, 'db' | 'platform'>): readonly Rout
   return [listBookings, createBooking]
 }
 
-/** Starts the host on a migrated database: the API, and the delivery loop. */
+/** Starts the application on a migrated database, with the API and the delivery loop. */
 export async function startHost(url: string) {
   const pool = new pg.Pool({ connectionString: url })
   pool.on('error', ({ message }) => console.error(`Lost a connection: ${message}`))
@@ -119,7 +120,7 @@ export async function startHost(url: string) {
     events: [bookingCreated],
     routes: bookingRoutes(() => ({ db, platform })),
   })
-  // Also makes the names of the events known to the database. A host makes its table with drizzle-kit; this example makes it here.
+  // This also stores the names of our events in the database. You'd normally create the table with drizzle-kit.
   await migrate(url, { service })
   await db.execute(
     sql`create table if not exists bookings (organization_id text not null, id text primary key, room text not null)`,
@@ -148,7 +149,7 @@ export async function startHost(url: string) {
   }
 }
 
-/** Starts a subscriber, which verifies each webhook. @param take the data of the bookings */
+/** Starts a subscriber that verifies each webhook. @param take called with the data of each booking */
 export async function startSubscriber(
   secret: () => string,
   take: (booking: { bookingId: string; room: string }) => void,

@@ -1,5 +1,5 @@
-// Makes an API key for an organization: without one every operation answers 401. In a host, a button of the developer
-// settings does this.
+// Creates an API key for an organization. Without a key, all operations respond with 401. In a real application, this
+// would be a button in the developer settings.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/create-key.ts ORGANIZATION_ID
 
@@ -21,7 +21,7 @@ const store = createPostgresStore(DATABASE_URL)
 const settings = createDeveloperSettings(store)
 
 const { key } = await settings.apiKeys.create(organizationId, { name: 'From the example', scopes: SCOPES })
-// The key is shown only now: the store keeps a digest.
+// The key is only shown now, because the store only has its digest.
 console.log(key)
 
 await store.close()

@@ -1,4 +1,4 @@
-// A host with a custom store: tracker-store.ts, with PostgreSQL for everything but the statuses of projects.
+// An application with a custom store (tracker-store.ts) that uses PostgreSQL for everything but project statuses.
 //
 //   TRACKER_URL=http://tracker.internal DATABASE_URL=postgres://… PORT=3000 npx tsx examples/custom-store.ts
 
@@ -22,6 +22,6 @@ server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
 process.once('SIGTERM', () => {
   server.close(() => postgres.close())
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

@@ -1,5 +1,5 @@
-// Delivers the due webhooks and ends: for a scheduler, where no process may stay (serverless, cron). Webhooks then wait
-// for the next run, at most a minute with the smallest interval of most schedulers.
+// Delivers all due webhooks and then exits. Use this with a scheduler if no process can keep running (serverless,
+// cron). Webhooks then have to wait for the next run. With most schedulers, that's up to a minute.
 //
 //   * * * * *  DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… npx tsx examples/deliver-once.ts
 
@@ -18,7 +18,7 @@ const store = createPostgresStore(DATABASE_URL)
 const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
 const loop = createDeliveryLoop(store, sender, { secretKeys: BUSINESS_API_SECRET_KEYS.split(',') })
 
-// A run that takes longer than the schedule harms nothing: the next run takes the deliveries that this run has left.
+// It doesn't matter if a run takes longer than the schedule's interval. The next one takes whatever is left.
 console.log(await loop.runOnce())
 await sender.close()
 await store.close()

@@ -1,5 +1,5 @@
-// The developer settings in an Express app: behind the app's own sign-in, below its own bar, in its own colour. A real app has sessions and users already; here a
-// cookie and a map stand in.
+// The developer settings in an Express app, behind the app's own login and with its own bar and color. A real app
+// already has sessions and users. Here we use a cookie and a map instead.
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… PORT=3000 npx tsx examples/express-settings.ts
 
@@ -31,7 +31,7 @@ const api = createBusinessApi(store)
 const settings = createDeveloperSettings(store, { secretKeys: BUSINESS_API_SECRET_KEYS.split(','), sender })
 const app = express()
 
-// --- The app's own sign-in ---
+// --- The app's own login ---
 
 const sessions = new Map<string, Access>()
 
@@ -65,7 +65,7 @@ app.get('/app.css', (_request, response) => {
     )
 })
 
-// The page's Content-Security-Policy holds for the whole document: styles and scripts in files of the same origin.
+// The page's Content-Security-Policy applies to the whole document, so styles and scripts must be same-origin files.
 const layout = ({ lang, head, body }: LayoutParts): string => `<!doctype html>
 <html lang="${lang}">
 <head>
@@ -101,6 +101,6 @@ process.once('SIGTERM', () => {
     await sender.close()
     await store.close()
   })
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

@@ -1,5 +1,5 @@
-// A host in one process: the API in an Express app, the host's own calls, and the delivery loop. SIGTERM ends the process without
-// losing a request or an attempt. The first key: examples/create-key.ts
+// An application with a single process that runs the API in an Express app, makes its own calls, and delivers webhooks.
+// On SIGTERM it exits without losing a request or attempt. To create the first key, see examples/create-key.ts.
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=$(openssl rand -base64 32) PORT=3000 \
 //     npx tsx examples/express-with-webhooks.ts
@@ -30,7 +30,7 @@ const loop = createDeliveryLoop(store, sender, {
 const app = express()
 app.use('/platform', createBusinessApi(store))
 
-// A route of the host, behind the host's own login: the route changes a record, and the loop sends the event.
+// One of our own routes, behind our own login. It changes a record, and the loop sends the event.
 app.post('/projects/:id/complete', async (request, response) => {
   const project = await platform.projects.complete('org_1', { projectId: request.params.id })
   response.json(project)
@@ -39,9 +39,9 @@ app.post('/projects/:id/complete', async (request, response) => {
 loop.start()
 const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
-// In the order of the data: no new requests, no new attempts, then the connections.
+// Stop accepting requests first, then stop making attempts, and finally close the connections.
 process.once('SIGTERM', async () => {
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
   await new Promise((resolve) => server.close(resolve))
   await loop.stop()

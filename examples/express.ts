@@ -1,4 +1,5 @@
-// The API in an Express app, 4 or 5, mounted under a prefix between other routes. The first key: examples/create-key.ts
+// The API in an Express 4 or 5 app, mounted under a prefix along with other routes. To create the first
+// key, see examples/create-key.ts.
 //
 //   DATABASE_URL=postgres://… PORT=3000 npx tsx examples/express.ts
 
@@ -16,11 +17,11 @@ await migrate(DATABASE_URL)
 const store = createPostgresStore(DATABASE_URL)
 const app = express()
 
-// The host's own body parser may come before the API or after it.
+// You can use your own body parser before or after the API.
 app.use(express.json())
 app.use('/platform', createBusinessApi(store))
 
-// A path that the API does not serve goes on to the host's own routes, also below the prefix.
+// Requests for paths the API doesn't serve are passed on to your own routes, even below the prefix.
 app.get('/platform/about', (_request, response) => {
   response.send("The host's own page\n")
 })
@@ -32,6 +33,6 @@ const server = app.listen(Number(PORT), () => console.log('Listening on', server
 
 process.once('SIGTERM', () => {
   server.close(() => store.close())
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

@@ -1,5 +1,5 @@
-// A test file of a host: its own code records a payment, and the test asserts on the webhook that a customer gets. The store is
-// in memory, the webhook is signed, sent and verified as in production, and no test waits for a retry.
+// A test of an application that records a payment and checks the webhook that its customer receives. The store is in
+// memory. The webhook is signed, sent and verified as in production, and no test has to wait for a retry.
 //
 //   npx tsx --test examples/host-tests.ts
 
@@ -36,7 +36,7 @@ after(async () => {
   await sender.close()
 })
 
-/** The host's code under test: a bank transfer arrives. */
+/** The code to test, which is called when a bank transfer arrives. */
 async function receiveTransfer(invoiceId: string, amount: string, transferId: string): Promise<void> {
   await platform.invoices.recordPayment(organizationId, { invoiceId, amount, idempotencyKey: transferId })
 }

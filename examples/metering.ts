@@ -1,5 +1,5 @@
-// The host's hooks around the API: an organization with a list of networks is served from those networks only, and calls are
-// counted in a table of the host's, a repeated create once.
+// Hooks around the API. Organizations with a list of networks can only be accessed from these, and calls are counted in
+// our own table. If a create is repeated, it's only counted once.
 //
 //   DATABASE_URL=postgres://… PORT=3000 ALLOWED='{"org_1":["203.0.113.0/24"]}' npx tsx examples/metering.ts
 
@@ -19,7 +19,7 @@ await migrate(DATABASE_URL)
 const sql = postgres(DATABASE_URL, { onnotice: () => {} })
 await sql`create table if not exists api_usage (organization_id text primary key, calls bigint not null)`
 
-// A host reads the networks from its own table; a hook may be asynchronous.
+// A real application reads these from its own table. Hooks can be async.
 const networks = new Map(
   Object.entries<string[]>(JSON.parse(ALLOWED)).map(([organizationId, cidrs]) => [
     organizationId,
@@ -36,19 +36,19 @@ const api = createBusinessApi(store, {
     throw new Refusal(403, 'The API key cannot be used from this address')
   },
   onResponse({ organizationId, status, isReplay }) {
-    // A replay created nothing, and an error is free.
+    // A replay didn't create anything, and errors are free.
     if (organizationId === null || status >= 400 || isReplay) return
     calls.set(organizationId, (calls.get(organizationId) ?? 0) + 1)
   },
 })
 
-/** Adds the counts to the table: one statement for many calls, so that no call waits for the meter. */
+/** Adds the counts to the table. A single statement covers many calls, so that no call has to wait for it. */
 async function writeUsage(): Promise<void> {
   for (const [organizationId, count] of [...calls]) {
     await sql`
       insert into api_usage values (${organizationId}, ${count})
       on conflict (organization_id) do update set calls = api_usage.calls + excluded.calls`
-    // Only what is written is taken off: a failed statement loses no call, and calls may have come meanwhile.
+    // Only subtract what was written, so nothing is lost if the statement fails or there were calls in the meantime.
     calls.set(organizationId, (calls.get(organizationId) ?? 0) - count)
   }
 }
@@ -62,7 +62,7 @@ function listOf(cidrs: readonly string[]): BlockList {
   return list
 }
 
-/** An IPv4 address may come in the form of IPv6: `::ffff:203.0.113.7`. */
+/** An IPv4 address may be in IPv6 notation, for example `::ffff:203.0.113.7`. */
 function isIn(list: BlockList, address: string | null): boolean {
   return address !== null && list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 }
@@ -77,6 +77,6 @@ process.once('SIGTERM', () => {
     await writeUsage()
     await Promise.all([store.close(), sql.end()])
   })
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

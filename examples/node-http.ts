@@ -1,4 +1,4 @@
-// The API on plain node:http, beside routes of the host's own. The first key: examples/create-key.ts
+// The API on plain node:http, along with our own routes. To create the first key, see examples/create-key.ts.
 //
 //   DATABASE_URL=postgres://… PORT=3000 BASE_PATH=/platform npx tsx examples/node-http.ts
 
@@ -17,13 +17,13 @@ const store = createPostgresStore(DATABASE_URL)
 const api = createBusinessApi(store, { basePath: BASE_PATH })
 
 const server = createServer((request, response) => {
-  // A path that the API does not serve is the host's. A host without paths of its own: createServer(api).
+  // Handle paths that the API doesn't serve. If you don't have any, use createServer(api).
   api(request, response, () => response.end("The host's own page\n"))
 })
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
 process.once('SIGTERM', () => {
   server.close(() => store.close())
-  // A connection that never sends a whole request would keep the server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

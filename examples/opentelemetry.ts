@@ -1,6 +1,7 @@
-// Makes OpenTelemetry spans of the library's tracing channels: each request of the API with its store calls, and each
-// attempt of a webhook, with a link to the span in which the event was written. Call traceBusinessApi once, where the process
-// sets up tracing, and give the option `traceparent` where events are written:
+// Creates OpenTelemetry spans from the library's tracing channels. There is a span for each API request with
+// its store calls, and one for each webhook attempt, which links to the span in which the event was written.
+// Call traceBusinessApi once where the process sets up tracing, and pass the `traceparent` option wherever
+// events are written:
 //
 //   import { trace } from '@opentelemetry/api'
 //   const stop = traceBusinessApi(trace.getTracer('business-api-kit'))
@@ -22,16 +23,16 @@ import {
 } from '@opentelemetry/api'
 import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api-kit'
 
-/** The span of the present request, so that a store call becomes its child. */
+/** The span of the current request, so that store calls become its children. */
 const around = new AsyncLocalStorage<Context>()
 
-/** Returns the current span, of the library's request or of the host's own code, as a W3C traceparent. */
+/** Returns the current span as a W3C traceparent. It can be a request of the library or a span of your own code. */
 export function traceparent(): string | undefined {
   const span = trace.getSpanContext(around.getStore() ?? context.active())
   return span && `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, '0')}`
 }
 
-/** Makes spans with a tracer from now on. Returns the function that ends this. */
+/** Starts creating spans with a tracer. Returns a function that stops it. */
 export function traceBusinessApi(tracer: Tracer): () => void {
   const stops = [
     bridge<RequestTrace>('request', ({ method, path }) => `${method} ${path}`, describeRequest),
@@ -40,7 +41,7 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       ({ slice, verb }) => `${slice}.${verb}`,
       () => ({}),
     ),
-    // Linked, because a child would prolong the trace of a request by minutes or days; a redelivery comes even later.
+    // We use a link because a child would extend the request's trace by minutes, or even days after a redelivery.
     bridge<AttemptTrace>(
       'attempt',
       ({ type }) => `POST ${type}`,
@@ -67,7 +68,7 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       return trace.setSpan(parent, span)
     })
     const subscribers = {
-      // The span has been started by the store that is bound to the channel.
+      // The span was already started by the store that is bound to the channel.
       start: () => {},
       end: () => {},
       asyncStart: () => {},
@@ -86,14 +87,14 @@ export function traceBusinessApi(tracer: Tracer): () => void {
   }
 }
 
-/** The library gives a checked traceparent of version 00. */
+/** The library has already checked that this is a traceparent of version 00. */
 function linksOf({ traceparent }: AttemptTrace): Link[] {
   const [, traceId, spanId, flags] = traceparent?.split('-') ?? []
   if (traceId === undefined || spanId === undefined) return []
   return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags ?? '0', 16), isRemote: true } }]
 }
 
-/** A request or an attempt that ended with a 5xx, or an attempt without an answer. */
+/** Returns `true` if a request or attempt ended with a 5xx, or if an attempt got no response. */
 function hasFailed(traced: { readonly status?: number | null; readonly error?: string | null }): boolean {
   return typeof traced.error === 'string' || (traced.status ?? 0) >= 500
 }

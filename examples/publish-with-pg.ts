@@ -1,6 +1,7 @@
-// A host with tickets of its own opens one and publishes support.ticket_created in the same transaction, with the SQL
-// function. Committed, the event goes to every endpoint with the event's type; rolled back, nothing is sent. The same
-// works from any language and driver; with postgres.js and for the platform's own records see the README.
+// An application that has its own tickets. It opens one and publishes support.ticket_created in the same transaction
+// with the SQL function. If the transaction commits, the event is sent to all endpoints subscribed to its type. If it's
+// rolled back, nothing is sent. This works with any language and driver. For postgres.js and the platform's own
+// records, see the README.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID 'Cannot download my invoice'
 
@@ -10,14 +11,14 @@ import type { EventData } from 'business-api-kit'
 import { migrate } from 'business-api-kit/postgres'
 import pg from 'pg'
 
-/** A row of the host's own table. */
+/** A row of our own table. */
 export interface Ticket {
   readonly id: string
   readonly organizationId: string
   readonly subject: string
 }
 
-/** The host's own table. */
+/** Our own table. */
 export const TICKETS_TABLE = `
   create table if not exists tickets (
     id text primary key,
@@ -27,8 +28,8 @@ export const TICKETS_TABLE = `
   )`
 
 /**
- * Opens a ticket and publishes the event. If the answer to a commit was lost, run the transaction again with the same
- * ticket: neither the row nor the event of an id is made twice.
+ * Opens a ticket and publishes the event. If the result of a commit was lost, run the transaction again with the same
+ * ticket. Rows and events with the same id are only created once.
  */
 export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise<void> {
   const { id, organizationId, subject } = ticket
@@ -37,7 +38,7 @@ export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise
      on conflict (id) do nothing`,
     [id, organizationId, subject],
   )
-  // The SQL function checks the type of the event, and the compiler its data.
+  // The SQL function checks the type of the event, and the compiler checks its data.
   const data: EventData<'support.ticket_created'> = { ticketId: id, subject, status: 'open' }
   await client.query(`select business_api.publish_event($1, 'support.ticket_created', $2::jsonb, $3)`, [
     organizationId,
@@ -46,7 +47,7 @@ export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise
   ])
 }
 
-/** Runs work in a transaction: when the work throws, nothing is written. */
+/** Runs a callback in a transaction. If it throws, nothing is written. */
 export async function inTransaction<Result>(
   pool: pg.Pool,
   work: (client: pg.ClientBase) => Promise<Result>,
@@ -59,7 +60,7 @@ export async function inTransaction<Result>(
     await client.query('commit')
     return result
   } catch (error) {
-    // The connection itself may have failed. A connection released as broken is closed, which also rolls back.
+    // The connection itself may have failed. If we release it as broken, it's closed, which also rolls back.
     await client.query('rollback').catch((reason) => {
       broken = reason
     })
@@ -69,19 +70,19 @@ export async function inTransaction<Result>(
   }
 }
 
-/** A pool that outlives its connections. */
+/** Creates a pool that can handle broken connections. */
 export function createPool(url: string): pg.Pool {
-  // Without a limit, a query on a network that has fallen silent waits for good.
+  // Without a limit, queries would wait forever if the network goes silent.
   const pool = new pg.Pool({ connectionString: url, query_timeout: 10_000 })
-  // An 'error' without a listener ends the process. An idle connection emits 'error' on the pool; a connection in use
-  // (between two statements of a transaction, say) emits 'error' only on itself.
+  // An 'error' event without a listener ends the process. Idle connections emit it on the pool. Connections in use, for
+  // example between two statements of a transaction, only emit it on themselves.
   const report = ({ message }: Error): void => console.error(`Lost a connection: ${message}`)
   pool.on('error', report)
   pool.on('connect', (client) => client.on('error', report))
   return pool
 }
 
-/** An expected failure needs no stack: one line. */
+/** Expected failures don't need a stack trace. */
 function fail(line: string, exitCode = 2): never {
   console.error(line)
   process.exit(exitCode)

@@ -1,25 +1,25 @@
-// A subscriber on an edge runtime: verifies each webhook with Web Crypto, hands the event to a queue, and answers 2xx once the queue
-// has the event. Nothing of Node is loaded. The form is that of Cloudflare Workers, whose bindings are the second argument; elsewhere
-// the host passes the bindings:
+// A subscriber on an edge runtime. It verifies each webhook with Web Crypto, adds the event to a queue, and responds
+// with 2xx once that's done. It doesn't use anything from Node. The exported object is what Cloudflare Workers expects,
+// with the bindings as the second argument. On other platforms, pass them yourself:
 //
 //   Deno.serve((request) => subscriber.fetch(request, bindings))
 //   Bun.serve({ fetch: (request) => subscriber.fetch(request, bindings) })
 
 import { type Event, receiveWebhook, WebhookError } from 'business-api-kit/client'
 
-/** The surroundings of the subscriber. */
+/** The bindings of the subscriber. */
 export interface Bindings {
-  /** The secret shown when the endpoint was registered; during a rotation both secrets, separated by a comma. */
+  /** The secret shown when the endpoint was registered. During a rotation, both secrets separated by a comma. */
   readonly SIGNING_SECRET: string
   /**
-   * A queue, or a table with the event's id as its key. Every attempt of a delivery carries the same event id: the consumer
-   * skips an id that was handled before.
+   * A queue, or a table with the event's id as its key. All attempts of a delivery have the same event id, so the
+   * consumer has to skip ids it has already handled.
    */
   readonly EVENTS: { send(event: Event): Promise<unknown> }
 }
 
 const subscriber = {
-  /** Anything but 2xx, and an answer that takes 10 seconds, has the webhook sent again. */
+  /** The webhook is sent again if the response isn't 2xx or takes 10 seconds. */
   async fetch(request: Request, { SIGNING_SECRET, EVENTS }: Bindings): Promise<Response> {
     try {
       const { event } = await receiveWebhook(request, { secret: SIGNING_SECRET.split(',') })

@@ -1,6 +1,6 @@
-// A subscriber on plain node:http: verifies each webhook, answers at once, works afterwards, and does nothing twice.
-// SIGNING_SECRET is the secret shown when the endpoint was registered; during a rotation give both secrets, separated
-// by a comma.
+// A subscriber on plain node:http. It verifies each webhook, responds immediately, does its work after that, and
+// doesn't do anything twice. SIGNING_SECRET is the secret shown when the endpoint was registered. During a rotation,
+// pass both secrets separated by a comma.
 //
 //   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/receive-webhook.ts
 
@@ -15,11 +15,11 @@ if (secrets.length === 0) {
   process.exit(2)
 }
 
-/** A retry comes within minutes, a delivery that an administrator has sent again perhaps much later. */
+/** Retries arrive within minutes, but an administrator might send a delivery again much later. */
 const IDS_KEPT = 100_000
 
-// A subscriber with a database writes the event there, under the event's id, before the answer: then no event is lost
-// or handled twice, whenever the process ends.
+// If you have a database, write the event there under its id before responding. Then no event is lost or handled twice,
+// no matter when the process ends.
 const seen = new Set<string>()
 
 const server = createServer((request, response) => {
@@ -35,7 +35,7 @@ server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
 process.once('SIGTERM', () => server.close())
 
-/** The status to answer. Anything but 2xx, and an answer that takes 10 seconds, has the webhook sent again. */
+/** Returns the status for the response. The webhook is sent again if that isn't 2xx or takes 10 seconds. */
 async function receive(request: IncomingMessage): Promise<number> {
   try {
     const { event, isRepeat } = await receiveWebhook(request, {
@@ -51,7 +51,7 @@ async function receive(request: IncomingMessage): Promise<number> {
   }
 }
 
-/** Every attempt of a delivery carries the same event id. */
+/** All attempts of a delivery have the same event id. */
 function take(event: Event): void {
   const [oldest] = seen
   if (oldest !== undefined && seen.size >= IDS_KEPT) seen.delete(oldest)
@@ -59,7 +59,7 @@ function take(event: Event): void {
   setImmediate(work, event)
 }
 
-/** Handles an event after the answer was sent. The event's type determines the type of its data. */
+/** Handles an event after responding. TypeScript knows the type of its data from the event's type. */
 function work(event: Event): void {
   const about = event.type === 'invoice.paid' ? ` number ${event.data.number}` : ''
   console.log(`${event.createdAt} ${event.type} ${event.id}${about}`)

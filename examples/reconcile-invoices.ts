@@ -1,6 +1,6 @@
-// Reconciles the platform's invoices from the list and from invoice.paid: the open invoices, the paid invoices, and the
-// totals of each currency. The list shows the newest invoices; the event also reports older invoices. Money stays in
-// decimal strings and is added as whole minor units: floating point makes 0.30000000000000004 of 0.1 and 0.2.
+// Reconciles the platform's invoices using the list and invoice.paid. Reports the open invoices, the paid ones, and the
+// totals per currency. The list has the newest invoices, and events tell us about older ones. Amounts stay decimal
+// strings and are added as whole minor units, because in floating point 0.1 + 0.2 is 0.30000000000000004.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… SIGNING_SECRET=whsec_… PORT=4000 \
 //     npx tsx examples/reconcile-invoices.ts paid-invoices.ndjson
@@ -18,27 +18,27 @@ import {
 } from 'business-api-kit/client'
 import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
-/** An invoice's id and number. No amounts: the event is sent only when nothing more is due. */
+/** Id and number of an invoice. Amounts aren't needed, because the event is only sent when nothing is due anymore. */
 export type Paid = EventData<'invoice.paid'>
-/** Sums of one currency. */
+/** The totals of one currency. */
 export type Totals = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
-/** The state of the invoices. Drafts and void invoices are left out, because nothing is owed for them. */
+/** The state of the invoices. Drafts and void invoices aren't included because nothing is owed on them. */
 export interface Report {
   readonly open: readonly Invoice[]
   readonly paid: readonly Invoice[]
-  /** Paid, but too old for the list: the amounts are in your own books, under the number. */
+  /** Paid invoices that are too old for the list. Look up their amounts by number in your own books. */
   readonly unlisted: readonly Paid[]
-  /** By currency. */
+  /** Totals by currency. */
   readonly totals: ReadonlyMap<string, Totals>
 }
 
-/** Joins the list with the events, repeated or in any order. */
+/** Combines the list with the events, which may be repeated and in any order. */
 export function reconcile(page: readonly Invoice[], events: readonly Paid[]): Report {
   const told = new Map(events.map((paid) => [paid.invoiceId, paid]))
   const invoices = page
     .filter(({ status }) => status !== 'draft' && status !== 'void')
-    // The page may be older than the event. Paid is final, so the event is right.
+    // The list may be older than the event. Paid is final, so the event is right.
     .map((invoice) => (told.has(invoice.id) ? settle(invoice) : invoice))
   for (const { id } of page) told.delete(id)
   const totals = new Map<string, Totals>()
@@ -60,7 +60,7 @@ function settle(invoice: Invoice): Invoice {
   return { ...invoice, status: 'paid', amountPaid: invoice.total, amountDue: nothing }
 }
 
-/** Adds decimal strings exactly: "0.100" and "0.200" give "0.300". */
+/** Adds decimal strings exactly. For example, "0.100" and "0.200" is "0.300". */
 export function add(a: string, b: string): string {
   const decimals = Math.max(countDecimals(a), countDecimals(b))
   return toDecimal(toMinorUnits(a, decimals) + toMinorUnits(b, decimals), decimals)
@@ -80,15 +80,15 @@ function toDecimal(units: bigint, decimals: number): string {
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Gets a page of the newest invoices. */
+/** Returns a page of the newest invoices. */
 export async function listInvoices(api: ApiClient): Promise<readonly Invoice[]> {
   for await (const { data } of api.invoices.list().pages()) return data
   return []
 }
 
 /**
- * Answers 2xx when an invoice.paid was kept, 5xx when the event could not be kept, 4xx to a request that is not a
- * verified event.
+ * Creates a subscriber that responds with 2xx if an invoice.paid was stored, 5xx if it couldn't be stored, and 4xx if
+ * the request isn't a verified event.
  */
 export function createSubscriber(secret: string, keep: (paid: Paid) => Promise<void>): Server {
   return createServer(async (request, response) => {
@@ -106,23 +106,23 @@ async function receive(
   keep: (paid: Paid) => Promise<void>,
 ): Promise<number> {
   const { event } = await receiveWebhook(request, { secret })
-  // An invoice that is kept twice is still paid once, so a repeated event needs no care here.
+  // Storing a paid invoice twice makes no difference, so we don't need to check for repeated events.
   if (event.type === 'invoice.paid') await keep(event.data)
   return 204
 }
 
-/** Appends a payment to the file. The line break comes first, so that a line cut short does not spoil the next line. */
+/** Appends a payment to the file. The line break comes first so that an incomplete line doesn't break the next one. */
 export async function keepPaid(path: string, paid: Paid): Promise<void> {
   await appendFile(path, `\n${JSON.stringify(paid)}`, { flush: true })
 }
 
-/** Every invoice.paid so far. */
+/** Returns all invoice.paid events so far. */
 export async function readPaid(path: string): Promise<Paid[]> {
   const text = await readFile(path, { encoding: 'utf8', flag: 'a+' })
   return text.split('\n').flatMap(parseLine)
 }
 
-/** Gives nothing for a line that a crash has cut short: its event had no answer and is sent again. */
+/** Returns nothing if the line is incomplete because of a crash. Its event got no response, so it's sent again. */
 function parseLine(line: string): [Paid] | [] {
   try {
     return [JSON.parse(line)]
@@ -131,7 +131,7 @@ function parseLine(line: string): [Paid] | [] {
   }
 }
 
-/** An expected failure needs no stack: one line. */
+/** Expected failures don't need a stack trace. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)
@@ -140,7 +140,7 @@ function fail(line: string): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '', SIGNING_SECRET, PORT = '4000' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
-  // The key is checked here, because an error about an invalid header would show the key.
+  // Check the key here, because an error about an invalid header would include the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !SIGNING_SECRET || !path || !(Number(intervalMs) > 0)) {
     fail(
       'Usage: API_URL=… API_KEY=… SIGNING_SECRET=… npx tsx examples/reconcile-invoices.ts FILE [INTERVAL_MS]',
@@ -156,7 +156,7 @@ async function main(): Promise<void> {
       print(reconcile(await listInvoices(api), await readPaid(path)))
     } catch (error) {
       if (error instanceof ApiError) waitMs = Math.max(waitMs, error.retryAfterMs ?? 0)
-      // After any failure, a refused key included, the subscriber goes on keeping payments.
+      // Whatever the failure (even a rejected key), the subscriber continues to store payments.
       console.error(`Cannot reconcile, next try in ${waitMs} ms: ${error}`)
     }
     await sleep(waitMs)

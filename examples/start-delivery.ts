@@ -1,6 +1,6 @@
-// Starts a workflow once for each signed proposal and each completed project. An event is written to a log before the
-// answer, so that a repeated event is recognized and no event is lost when the process ends. The workflow is started
-// afterwards, under the event's id, again and again until the workflow service has taken or refused the request.
+// Starts a workflow once for each signed proposal and completed project. Events are written to a log before responding,
+// so that repeated events are recognized and none are lost if the process ends. After that, we keep trying to start the
+// workflow under the event's id until the workflow service has accepted or rejected it.
 //
 //   SIGNING_SECRET=whsec_… WORKFLOWS_URL=https://tracker.example/workflows PORT=4000 \
 //     npx tsx examples/start-delivery.ts deliveries.ndjson
@@ -14,20 +14,20 @@ import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
 const TIMEOUT_MS = 10_000
 const PAUSE_MS = 10_000
-/** Requests to the workflow service at once: after an outage hundreds of workflows may wait to be started. */
+/** Maximum number of concurrent requests to the workflow service. After an outage, hundreds may be waiting. */
 const REQUESTS_MAX = 8
-/** Refusals that may not last: too slow, still busy with the same key, too early, too often. */
+/** Statuses that may be temporary: too slow, still busy with the same key, too early, too often. */
 const TRANSIENT: readonly number[] = [408, 409, 425, 429]
 
 /** A workflow to start. */
 export interface Workflow {
   readonly kind: 'kick-off' | 'handover'
-  /** The proposal or project. */
+  /** The id of the proposal or project. */
   readonly subjectId: string
   readonly title: string
 }
 
-/** Gives the workflow that an event starts; null: no workflow. */
+/** Returns the workflow to start for an event, or `null` if there is none. */
 export function workflowOf(event: Event): Workflow | null {
   if (event.type === 'proposal.accepted') {
     const { proposalId, number, proposal } = event.data
@@ -40,22 +40,22 @@ export function workflowOf(event: Event): Workflow | null {
 }
 
 /**
- * A log with a line for each received event, and another line when the workflow was started or refused. With a
- * database: a table.
+ * A log with one line for each event received, and another once its workflow was started or rejected. If you have a
+ * database, use a table.
  */
 export interface Log {
-  /** The workflows that were not yet started when the log was opened, by event id. */
+  /** Workflows that hadn't been started when the log was opened, by event id. */
   readonly unfinished: ReadonlyMap<string, Workflow>
   /**
-   * Resolves when the event is on the disk. False: the event was received before, or is being written for another
-   * attempt.
+   * Resolves when the event is on disk. Resolves with `false` if the event was received before or is being written
+   * for another attempt.
    */
   take(eventId: string, workflow: Workflow): Promise<boolean>
-  /** Notes that the work was started or, with the status of the answer, refused: neither is begun again. */
+  /** Records that the workflow was started, or the response's status if it was rejected. It won't be tried again. */
   finish(eventId: string, refusedWith?: number): Promise<void>
 }
 
-/** Opens a log, or makes a new log. For one process at a time. */
+/** Opens or creates a log. It must only be used by one process at a time. */
 export async function openLog(path: string): Promise<Log> {
   const taken = new Map<string, Promise<void>>()
   const unfinished = new Map<string, Workflow>()
@@ -65,13 +65,13 @@ export async function openLog(path: string): Promise<Log> {
     if (workflow) unfinished.set(eventId, workflow)
     else unfinished.delete(eventId)
   }
-  // The line break comes first, so that a line cut short does not spoil the next line.
+  // The line break comes first so that an incomplete line doesn't break the next one.
   const write = (line: Line) => appendFile(path, `\n${JSON.stringify(line)}`, { flush: true })
   return {
     unfinished,
     async take(eventId, workflow) {
       const before = taken.get(eventId)
-      // Both attempts are answered alike: an event that could not be written after all must come again.
+      // Respond in the same way to both attempts. If the event can't be written, it has to be sent again.
       if (before) return before.then(() => false)
       const writing = write({ eventId, workflow })
       taken.set(eventId, writing)
@@ -87,13 +87,13 @@ export async function openLog(path: string): Promise<Log> {
 
 interface Line {
   readonly eventId: string
-  /** Left out in the second line of an event, which holds the outcome. */
+  /** Not in the second line of an event, which has the outcome. */
   readonly workflow?: Workflow
-  /** The status of a refusal. */
+  /** The status if the workflow was rejected. */
   readonly refusedWith?: number | undefined
 }
 
-/** Gives nothing for a line that a crash has cut short: its event had no answer and is sent again. */
+/** Returns nothing if the line is incomplete because of a crash. Its event got no response, so it's sent again. */
 function parseLine(line: string): [Line] | [] {
   try {
     return [JSON.parse(line)]
@@ -103,10 +103,10 @@ function parseLine(line: string): [Line] | [] {
 }
 
 /**
- * Starts a workflow, again and again until the service has taken the request, then notes the start. After a crash
- * between the two, the workflow is started again under the same key. A service without idempotency keys has to be asked
- * first for a workflow with the event's id. A refused request would be refused again, so the refusal is noted too, for
- * an operator to look at.
+ * Keeps trying to start a workflow until the service has accepted the request, and then records it. After a crash in
+ * between, the workflow is started again with the same key. If your service doesn't support idempotency keys, first ask
+ * it for a workflow with the event's id. Rejected requests would be rejected again, so they are recorded as well for an
+ * operator to look at.
  */
 export async function start(
   log: Log,
@@ -122,7 +122,7 @@ export async function start(
           method: 'POST',
           headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
           body: JSON.stringify(workflow),
-          // A followed redirect would turn the POST into a GET.
+          // Following a redirect would turn the POST into a GET.
           redirect: 'manual',
           signal: AbortSignal.timeout(TIMEOUT_MS),
         }),
@@ -141,7 +141,7 @@ export async function start(
   }
 }
 
-/** Lets a number of pieces of work run at once; the rest wait for their turn. */
+/** Limits how many tasks run at once. Others wait for their turn. */
 function createSlots(count: number): { run<Result>(work: () => Promise<Result>): Promise<Result> } {
   const waiting: (() => void)[] = []
   let free = count
@@ -163,8 +163,8 @@ function createSlots(count: number): { run<Result>(work: () => Promise<Result>):
 const slots = createSlots(REQUESTS_MAX)
 
 /**
- * Answers 2xx when an event is in the log, 5xx when the event could not be written, 4xx to a request that is not a
- * verified event.
+ * Creates a subscriber that responds with 2xx if an event is in the log, 5xx if it couldn't be written, and 4xx if the
+ * request isn't a verified event.
  */
 export function createSubscriber(
   secret: string,
@@ -192,7 +192,7 @@ async function receive(
   return 204
 }
 
-/** An expected failure needs no stack: one line. */
+/** Expected failures don't need a stack trace. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)
@@ -209,7 +209,7 @@ async function main(): Promise<void> {
     void start(log, WORKFLOWS_URL, eventId, workflow)
   const server = createSubscriber(SIGNING_SECRET, log, onTaken)
   server.listen(Number(PORT), () => console.log('Listening on', server.address()))
-  // Workflows that were not started are in the log.
+  // We can exit right away, because workflows that haven't been started are in the log.
   process.once('SIGTERM', () => server.close(() => process.exit()))
   for (const [eventId, workflow] of log.unfinished) onTaken(eventId, workflow)
 }

@@ -1,5 +1,5 @@
-// Keeps a copy of the platform's clients by webhooks: upserts the client of each client.created by its id, and
-// remembers the received events. Clients created before are fetched by the polling twin, examples/sync-clients.ts.
+// Keeps a copy of the platform's clients using webhooks. For each client.created, it upserts the client by id and
+// remembers the event. To get clients that were created earlier, use the polling variant, examples/sync-clients.ts.
 //
 //   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/sync-clients-by-webhook.ts clients-by-webhook.json
 
@@ -9,23 +9,26 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Client, Event } from 'business-api-kit'
 import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
-/** A retry comes within minutes. A repeated event whose id was forgotten still overwrites nothing newer: see `asOf`. */
+/**
+ * Retries arrive within minutes. If an event is repeated after its id was forgotten, it still can't overwrite anything
+ * newer (see `asOf`).
+ */
 const EVENT_IDS_KEPT = 10_000
 
-/** The clients with the ids of the received events: both are written together. */
+/** The clients and the ids of received events, which are written together. */
 export interface Copy {
   readonly clients: Readonly<Record<string, { readonly asOf: string; readonly client: Client }>>
   readonly eventIds: readonly string[]
 }
 
-/** A copy in one JSON file. With a database: two tables and one transaction. */
+/** A copy in a JSON file. If you have a database, use two tables and a transaction. */
 export interface CopyFile {
   read(): Copy
-  /** Takes an event into the copy. Rejects when that could not be written, and then nothing has changed. */
+  /** Adds an event to the copy. If that fails, it rejects and nothing has changed. */
   take(event: Event): Promise<void>
 }
 
-/** Opens the file, or begins a new file. */
+/** Opens or creates the file. */
 export async function openCopy(path: string): Promise<CopyFile> {
   let copy: Copy = JSON.parse(await readText(path, '{"clients":{},"eventIds":[]}'))
   let last: Promise<void> = Promise.resolve()
@@ -33,18 +36,17 @@ export async function openCopy(path: string): Promise<CopyFile> {
   async function write(event: Event): Promise<void> {
     const next = withEvent(copy, event)
     if (next === copy) return
-    // Another file first: whenever this process ends, the copy is whole.
+    // Write to another file first, so that the copy is complete no matter when this process ends.
     await writeFile(`${path}.new`, JSON.stringify(next, null, 2), { flush: true })
     await rename(`${path}.new`, path)
-    // Set after the write: an event remembered before the write would be lost with a failing disk.
+    // Set this after writing. Otherwise an event would be lost if the disk fails.
     copy = next
   }
 
   return {
     read: () => copy,
     take(event) {
-      // One write at a time, so that no write is overwritten. A second attempt of an event waits for the result of the
-      // first.
+      // One write at a time, so that no change is overwritten. A second attempt of an event waits for the first.
       const taken = last.then(() => write(event))
       last = taken.catch(() => {})
       return taken
@@ -52,12 +54,12 @@ export async function openCopy(path: string): Promise<CopyFile> {
   }
 }
 
-/** The copy after an event; the same copy when the event is known or of no concern. */
+/** Returns the copy after an event. If the event is known or not relevant, that's the same copy. */
 function withEvent(copy: Copy, event: Event): Copy {
   if (event.type !== 'client.created' || copy.eventIds.includes(event.id)) return copy
   const { client } = event.data
   const eventIds = [...copy.eventIds, event.id].slice(-EVENT_IDS_KEPT)
-  // Events may overtake each other: the event created last stands.
+  // Events can arrive out of order. Keep the one that was created last.
   const isStale = event.createdAt < (copy.clients[client.id]?.asOf ?? '')
   const entry = { [client.id]: { asOf: event.createdAt, client } }
   return { clients: isStale ? copy.clients : { ...copy.clients, ...entry }, eventIds }
@@ -71,8 +73,8 @@ async function readText(path: string, fallback: string): Promise<string> {
 }
 
 /**
- * Answers 2xx when the event is in the copy, 5xx when the event could not be written, 4xx to a request that is not a
- * verified event.
+ * Creates a subscriber that responds with 2xx if the event is in the copy, 5xx if it couldn't be written, and 4xx if
+ * the request isn't a verified event.
  */
 export function createSubscriber(secret: string, copy: Pick<CopyFile, 'take'>): Server {
   return createServer(async (request, response) => {
@@ -94,7 +96,7 @@ async function receive(
   return 204
 }
 
-/** An expected failure needs no stack: one line. */
+/** Expected failures don't need a stack trace. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)

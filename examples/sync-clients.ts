@@ -1,6 +1,7 @@
-// Keeps a copy of all clients of the platform by polling: gets the clients that were created or changed since the last poll, upserts
-// each by its id, keeps the Sync-Token with them, waits, and begins again. The program may end at any point, and loses nothing. A
-// program with a public address need not poll: see the push twin, examples/sync-clients-by-webhook.ts.
+// Keeps a copy of the platform's clients by polling. It gets the clients that were created or changed since the
+// last poll, upserts each of them by id, stores the Sync-Token along with them, and waits for the next poll. The
+// program can be stopped at any time without losing anything. If it has a public address, you can use webhooks
+// instead, see examples/sync-clients-by-webhook.ts.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/sync-clients.ts clients.json
 
@@ -10,27 +11,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { ApiError, type Client, createApiClient } from 'business-api-kit/client'
 
-/** The API's address and key. The key goes into a single header and nowhere else. */
+/** The address and key of the API. The key is only sent in a single header. */
 export interface Api {
   readonly url: string
   readonly key: string
 }
 
-/** The known clients, by id. With a database: a table with `id` as its primary key. */
+/** The known clients by id. If you have a database, use a table with `id` as its primary key. */
 export interface Copy {
   readonly clients: ReadonlyMap<string, Client>
-  /** The token of the last page; null: no page was read. */
+  /** The token of the last page, or `null` if no page has been read. */
   readonly syncToken: string | null
   /**
-   * Inserts clients with a new id, updates the rest, and keeps the token of their page: both at once, or the token last. Returns the
-   * number of clients that are new or differ.
+   * Inserts new clients, updates existing ones, and stores the token of their page at the same time or after them.
+   * Returns the number of clients that were new or changed.
    */
   upsert(clients: readonly Client[], syncToken: string | null): Promise<number>
 }
 
 /**
- * Polls until the signal is aborted. A refused key ends the polling with an `ApiError`, because another poll would not
- * help; after any other failure the next poll comes when due, or later if the API asks for that.
+ * Polls until the signal is aborted. If the key is rejected, this throws an `ApiError`, because polling again wouldn't
+ * help. After any other failure, polling continues as scheduled, or later if the API asks for it.
  */
 export async function syncClients(
   api: Api,
@@ -44,7 +45,7 @@ export async function syncClients(
       log(await syncOnce(api, copy))
     } catch (error) {
       if (error instanceof ApiError && [401, 403].includes(error.status ?? 0)) throw error
-      // At most a day: a timer holds at most 24 days, and fires at once for more.
+      // Limit this to a day. Timers support at most 24 days and fire immediately for anything longer.
       if (error instanceof ApiError) waitMs = Math.max(waitMs, error.retryAfterMs ?? 0)
       log(`Not in sync, next try in ${waitMs} ms: ${error}`)
     }
@@ -52,10 +53,10 @@ export async function syncClients(
   }
 }
 
-/** The next poll is the retry of a failed attempt, and goes on after the last page that is in the copy. */
+/** Doesn't retry, since the next poll does that. It continues after the last page in the copy. */
 async function syncOnce(api: Api, copy: Copy): Promise<string> {
   const { clients } = createApiClient({ ...api, maxRetries: 0 })
-  // Without a token: everything. A token that the API no longer knows gives everything once more.
+  // Without a token, or if the API no longer knows it, everything is returned.
   const changes = clients.list({ updatedSince: copy.syncToken ?? new Date(0) })
   let listed = 0
   let changed = 0
@@ -66,13 +67,13 @@ async function syncOnce(api: Api, copy: Copy): Promise<string> {
   return `${changed} of the ${listed} listed clients are new or have changed, ${copy.clients.size} in the copy`
 }
 
-/** The file of a copy. */
+/** The content of the file. */
 interface Kept {
   readonly syncToken: string | null
   readonly clients: readonly Client[]
 }
 
-/** Opens a copy in one JSON file. */
+/** Opens a copy in a JSON file. */
 export async function openCopy(path: string): Promise<Copy> {
   const kept: Kept = JSON.parse(await readText(path, '{"syncToken":null,"clients":[]}'))
   let clients = new Map(kept.clients.map((client) => [client.id, client]))
@@ -89,11 +90,11 @@ export async function openCopy(path: string): Promise<Copy> {
       if (changed.length === 0 && token === syncToken) return 0
       const next = new Map(clients)
       for (const client of changed) next.set(client.id, client)
-      // Written to another file first: the copy is whole for every reader, and whenever this process ends.
+      // Write to another file first, so that readers always see a complete copy, no matter when this process ends.
       const text: Kept = { syncToken: token, clients: [...next.values()] }
       await writeFile(`${path}.new`, JSON.stringify(text, null, 2))
       await rename(`${path}.new`, path)
-      // Set after the write, so that clients that could not be written are listed again by the next poll.
+      // Set this after writing. If clients couldn't be written, the next poll lists them again.
       clients = next
       syncToken = token
       return changed.length
@@ -108,7 +109,7 @@ async function readText(path: string, fallback: string): Promise<string> {
   })
 }
 
-/** An expected failure needs no stack: one line. */
+/** Expected failures don't need a stack trace. */
 function fail(line: string, exitCode = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -117,7 +118,7 @@ function fail(line: string, exitCode = 2): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
-  // The key is checked here, because an error about an invalid header would show the key.
+  // Check the key here, because an error about an invalid header would include the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path || !(Number(intervalMs) > 0)) {
     fail('Usage: API_URL=… API_KEY=… npx tsx examples/sync-clients.ts FILE [INTERVAL_MS]')
   }

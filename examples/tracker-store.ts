@@ -1,23 +1,24 @@
-// The store of custom-store.ts: the team works in a project tracker, another service, so a list of projects has the tracker's
-// statuses, and everything else comes from another store. A store is an object of slices, so you can replace a whole slice, or a
-// single verb as here. A store without any slice of this package is written the same way; the package's memory store is a
-// whole store to read.
-//
-//   npm run contract -- ./examples/tracker-store.ts      in a clone: tests this store against the contract of stores
+// The store of custom-store.ts. The team uses a separate project tracker, so lists of projects have the tracker's
+// statuses and everything else comes from another store. Stores are objects with several parts, so you can replace a
+// whole part or just a single method as we do here. You can also write a store from scratch in the same way. The
+// package's memory store is a complete one to read.
 
 import type { Project } from 'business-api-kit'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { type BusinessApiStore, type Clock, jsonText, storeUnavailable } from 'business-api-kit/store'
 
-/** Reads the statuses of projects, by project id. A project that is not in the tracker has none. */
+/** Returns the statuses of projects by project id. Projects that aren't in the tracker have none. */
 export type ReadStatuses = (
   organizationId: string,
   projectIds: readonly string[],
 ) => Promise<Readonly<Record<string, string>>>
 
-/** Options of `createStore`. Without any, the store is in memory and the tracker empty: enough for the contract. */
+/**
+ * Options of `createStore`. By default the store is in memory and the tracker is empty, which is enough for
+ * the contract tests.
+ */
 export interface TrackerStoreOptions {
-  /** The store of everything else. Default: in memory, on `clock`. */
+  /** The store for everything else. Defaults to a memory store that uses `clock`. */
   rest?: BusinessApiStore
   readStatuses?: ReadStatuses
   clock?: Clock
@@ -35,7 +36,7 @@ export function createStore({
       ...rest.projects,
       async admitAndList(request, asked) {
         const answer = await rest.projects.admitAndList(request, asked)
-        // Only an admitted caller may learn anything, even that the tracker is down.
+        // Only admitted callers may learn anything, including that the tracker is down.
         if (answer.admission.outcome !== 'admitted' || answer.page === null) return answer
         const projects: Project[] = JSON.parse(Buffer.from(answer.page).toString())
         const ids = projects.map(({ id }) => id)
@@ -50,13 +51,13 @@ export function createStore({
   }
 }
 
-/** Reads statuses over the tracker's HTTP API. */
+/** Reads statuses with the tracker's HTTP API. */
 export function createStatusReader(trackerUrl: string): ReadStatuses {
   return async (organizationId, projectIds) => {
     const url = new URL(`/organizations/${encodeURIComponent(organizationId)}/statuses`, trackerUrl)
     url.searchParams.set('projects', projectIds.join())
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch((cause: unknown) => {
-      // "Not now" instead of "a bug": the caller gets 503 and Retry-After, not 500.
+      // The caller should get a 503 with Retry-After instead of a 500, since this isn't a bug.
       throw storeUnavailable('Cannot list projects because the tracker cannot be reached', cause)
     })
     if (!response.ok)

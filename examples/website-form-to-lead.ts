@@ -1,6 +1,6 @@
-// Turns the submission of a website's form into a client and a lead of that client. After any failure, and after any
-// number of runs for a submission, there is one client and one lead: the idempotency key comes from the submission's
-// id, and the platform replays the stored answer of a key (for 7 days).
+// Turns a submission of a website's form into a client and a lead. No matter what fails or how often a submission is
+// processed, there will be one client and one lead. The idempotency key is derived from the submission's id, and the
+// platform replays the stored response for a key for 7 days.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/website-form-to-lead.ts submission.json
 //
@@ -16,15 +16,15 @@ import {
   type Lead,
 } from 'business-api-kit/client'
 
-/** The API's address and key. The key needs the scopes clients:write and leads:write. */
+/** The address and key of the API. The key needs the scopes clients:write and leads:write. */
 export interface Api {
   readonly url: string
   readonly key: string
-  /** Waits so many milliseconds; tests do not. */
+  /** Waits for a number of milliseconds. Replaced in tests. */
   readonly wait?: (ms: number) => Promise<void>
 }
 
-/** The fields of the form. The id was made with the form, so every click of the visitor sends the same id. */
+/** The fields of the form. The id was created with the form, so it's the same however often the visitor clicks. */
 export interface Submission {
   readonly id: string
   readonly name: string
@@ -34,7 +34,7 @@ export interface Submission {
   readonly phone?: string
 }
 
-/** Why a submission cannot be pushed, however often it is tried. */
+/** A submission that can't be processed. Trying again won't help. */
 export class SubmissionError extends Error {
   override readonly name = 'SubmissionError'
 
@@ -46,7 +46,7 @@ export class SubmissionError extends Error {
 const REQUIRED = ['id', 'name'] as const
 const OPTIONAL = ['category', 'city', 'email', 'phone'] as const
 
-/** Reads a submission from a file. Throws a `SubmissionError` that names the missing field. */
+/** Reads a submission from a file. Throws a `SubmissionError` naming the missing field. */
 export function readSubmission(path: string): Submission {
   const submission = parse(readText(path)) as Submission | null | undefined
   if (typeof submission !== 'object' || submission === null)
@@ -55,7 +55,7 @@ export function readSubmission(path: string): Submission {
     const value: unknown = submission[field] ?? ''
     if (typeof value !== 'string') throw new SubmissionError(`its field ${field} is no text`)
   }
-  // A submission without an id could not be run twice.
+  // Without an id, it wouldn't be safe to process a submission twice.
   for (const field of REQUIRED)
     if (!submission[field]?.trim()) throw new SubmissionError(`its field ${field} is missing`)
   return submission
@@ -70,22 +70,21 @@ function readText(path: string): string {
 }
 
 /**
- * Makes the client and the lead, or gets the existing client and lead. The client of the API tries again for a minute; after that
- * the job fails with an `ApiError`, to be run again later if `isTransient`.
+ * Creates the client and lead, or returns the existing ones. The API client retries for a minute. After that the job
+ * fails with an `ApiError`, and you can run it again later if `isTransient` is true.
  */
 export async function pushLead(api: Api, submission: Submission): Promise<{ client: Client; lead: Lead }> {
   const { clients, leads } = createApiClient(api)
-  // An idempotency key belongs to a route, so the same key serves both routes. Hashed, because a key is at most 200
-  // visible ASCII characters.
+  // Idempotency keys are separate for each route, so we can use the same one for both. It's hashed because a key is
+  // limited to 200 visible ASCII characters.
   const idempotencyKey = createHash('sha256').update(`website-form:${submission.id}`).digest('hex')
   const client = await clients.create(toClientInput(submission), { idempotencyKey })
-  // A crash between the two requests does no harm: in the next run the first request answers again with the same
-  // business.
+  // If we crash between the two requests, the first one returns the same business again in the next run.
   const lead = await leads.create({ businessId: client.business.id }, { idempotencyKey })
   return { client, lead }
 }
 
-/** A field that was left empty is left out. The same submission must give the same content each time. */
+/** Leaves out empty fields. The same submission must always have the same content. */
 function toClientInput({ name, category, city, email, phone }: Submission): CreateClientInput {
   const optional = Object.entries({ category, city, email, phone })
   const filled = optional.flatMap(([field, value]) => (value?.trim() ? [[field, value.trim()] as const] : []))
@@ -100,7 +99,7 @@ function parse(json: string): unknown {
   }
 }
 
-/** An expected failure needs no stack: one line, and exit code 1 when another run later may help. */
+/** Expected failures don't need a stack trace. The exit code is 1 if it may help to run this again later. */
 function fail(line: string, exitCode: 1 | 2 = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -109,7 +108,7 @@ function fail(line: string, exitCode: 1 | 2 = 2): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path] = process.argv.slice(2)
-  // The key is checked here, because an error about an invalid header would show the key.
+  // Check the key here, because an error about an invalid header would include the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path) {
     fail('Usage: API_URL=… API_KEY=… npx tsx examples/website-form-to-lead.ts FILE')
   }

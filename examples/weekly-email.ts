@@ -1,5 +1,5 @@
-// A weekly email to an organization's administrators: what was delivered, what failed, and which endpoint needs somebody. For a scheduler
-// of the host, which knows the organizations and sends the text.
+// A weekly email to the administrators of an organization. It says what was delivered, what failed, and which endpoints
+// need attention. Run it from your scheduler, which knows the organizations and sends the email.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/weekly-email.ts ORGANIZATION_ID
 

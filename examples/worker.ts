@@ -1,5 +1,5 @@
-// A process that only delivers, beside the processes that serve: any number of them share the work. The same from a
-// terminal, without a line of code: business-api-kit deliver
+// A process that only delivers webhooks, separate from those that serve requests. You can run any number of them. You
+// can also do this without any code by running: business-api-kit deliver
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… npx tsx examples/worker.ts
 
@@ -18,14 +18,14 @@ const store = createPostgresStore(DATABASE_URL)
 const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
 const loop = createDeliveryLoop(store, sender, {
   secretKeys: BUSINESS_API_SECRET_KEYS.split(','),
-  // Invoices that are due become overdue, and subscribers get invoice.overdue.
+  // Marks invoices as overdue when they are due, so subscribers receive invoice.overdue.
   markOverdue: true,
 })
 loop.start()
 console.log('Delivering')
 
 process.once('SIGTERM', async () => {
-  // First the loop, because `stop` waits for the attempts in flight, 12 seconds at most; the store last.
+  // Stop the loop first, which waits up to 12 seconds for attempts in flight. Close the store last.
   await loop.stop()
   await sender.close()
   await store.close()

@@ -2,11 +2,11 @@ import { parseArgs } from 'node:util'
 
 /** The options of the demo's command line. */
 export interface Wishes {
-  /** 0: a free port. */
+  /** The port, or 0 for any free one. */
   readonly port: number
   /** The number of PostgreSQL servers. */
   readonly shards: number
-  /** One line of JSON on stdout instead of words. */
+  /** Print a line of JSON to stdout instead of text. */
   readonly json: boolean
   readonly help: boolean
 }
@@ -31,9 +31,9 @@ pid or to npm, ends everything too, and so does the end of npm.
 `
 
 /**
- * Reads the command line.
+ * Parses the command line.
  *
- * @throws Error naming the argument that cannot be used
+ * @throws Error naming the invalid argument
  */
 export function readCommandLine(args: readonly string[]): Wishes {
   const { values } = parseArgs({

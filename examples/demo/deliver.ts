@@ -5,25 +5,25 @@ import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'bu
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
 
-/** A development host, with subscribers on this machine that speak plain HTTP. */
+/** For development, since the subscribers on this machine use plain HTTP. */
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 
-/** Reads the keys that seal signing secrets from the environment, or makes a key for this run. */
+/** Returns the keys for sealing signing secrets from the environment, or generates one for this run. */
 export function readSecretKeys(): readonly string[] {
   const given = process.env.BUSINESS_API_SECRET_KEYS
   return given ? given.split(',') : [randomBytes(32).toString('base64')]
 }
 
-/** Endpoints beside the one that receives everything, each with the events of one program of the organization. */
+/** Additional endpoints, each with the events for one of the organization's programs. */
 const PROGRAMS: Readonly<Record<string, readonly EventType[]>> = {
   Accounting: ['invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received'],
   CRM: ['client.created', 'lead.created', 'lead.stage_changed', 'proposal.accepted', 'proposal.rejected'],
 }
 
 /**
- * Registers the subscriber for an organization, as its administrator would in the developer settings.
+ * Registers the subscriber for an organization, like an administrator would in the developer settings.
  *
- * @param hasPrograms `true` registers an endpoint for each of the organization's programs as well
+ * @param hasPrograms whether to also register an endpoint for each of the organization's programs
  */
 export async function subscribe(
   store: BusinessApiStore,
@@ -47,7 +47,7 @@ export async function subscribe(
     await register(`${organizationId}/${name.toLowerCase()}`, name, types)
 }
 
-/** Delivers published events until the demo ends. @param stores of the shards, each with a loop */
+/** Delivers published events until the demo ends. @param stores the stores of the shards. Each one has its own loop */
 export function deliver(
   stores: readonly BusinessApiStore[],
   secretKeys: readonly string[],

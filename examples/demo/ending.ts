@@ -1,19 +1,19 @@
-/** Ends everything that the program has begun, in reverse order, at the program's end or at a signal. */
+/** Cleans up everything the program has started, in reverse order, when it ends or receives a signal. */
 export interface Ending {
-  /** True from the first signal on: later failures are consequences of the ending. */
+  /** `true` after the first signal. Failures after that are a consequence of ending. */
   readonly hasBegun: boolean
-  /** Something to do at the end, before everything that was added earlier. */
+  /** Adds something to do at the end. It runs before everything that was added earlier. */
   add(work: () => Promise<void> | void): void
-  /** Runs all ends and exits the process. */
+  /** Cleans up and exits the process. */
   exit(code: number): Promise<never>
 }
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const
 
 /**
- * Takes over the signals that ask a program to end. The first signal ends everything in order, a second signal exits at
- * once, and the PostgreSQL of the demo then ends by itself. In both cases the exit code is the code of a program ended
- * by the signal, as npm reports it too: 130 for Ctrl-C.
+ * Handles the signals that ask a program to end. The first signal cleans up in order. A second one exits immediately,
+ * and the demo's PostgreSQL then stops on its own. In both cases, the exit code is that of a program killed by the
+ * signal (130 for Ctrl-C), which is also what npm reports.
  */
 export function createEnding(): Ending {
   const works: (() => Promise<void> | void)[] = []

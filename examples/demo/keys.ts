@@ -2,21 +2,21 @@ import { type BusinessApiStore, SCOPES } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { DAY_MS } from './year.ts'
 
-/** API keys of an organization, one for each kind of answer to try. */
+/** The API keys of an organization. There is one for each kind of response to try out. */
 export interface DemoKeys {
-  /** Every scope. */
+  /** Has all scopes. */
   readonly all: string
-  /** Only the scopes that end in `:read`. */
+  /** Only has scopes that end with `:read`. */
   readonly readOnly: string
   readonly revoked: string
   readonly expired: string
 }
 
-/** Creates an organization's keys, as its administrator would in the developer settings. */
+/** Creates the keys of an organization, like an administrator would in the developer settings. */
 export async function createDemoKeys(store: BusinessApiStore, organizationId: string): Promise<DemoKeys> {
   const { apiKeys } = createDeveloperSettings(store)
   const readScopes = SCOPES.filter((scope) => scope.endsWith(':read'))
-  // Settings refuse an expiry in the past, so this key is made with yesterday's clock.
+  // An expiry in the past isn't allowed, so we create this key with yesterday's clock.
   const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
   const expiresAt = new Date(Date.now() - DAY_MS / 2)
   const [all, readOnly, revoked, expired] = await Promise.all([

@@ -1,4 +1,4 @@
-// The whole API on a real PostgreSQL with a year of believable data: npm run demo
+// Runs the whole API on a real PostgreSQL with a year of realistic data: npm run demo
 
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ import { serveSettings } from './settings.ts'
 import { describeEvent, startSubscriber } from './subscriber.ts'
 import { planYear, type Work } from './year.ts'
 
-/** A failure outside the demo: the message is enough for the reader. */
+/** A failure outside the demo, for which the message is all the user needs. */
 class Mishap extends Error {}
 
 const ending = createEnding()
@@ -30,7 +30,7 @@ const progress = createProgress(process.stderr)
 try {
   await run(readWishes(process.argv.slice(2)))
 } catch (error) {
-  // A failure during the ending is a consequence of the ending.
+  // A failure while ending is just a consequence of that.
   if (!ending.hasBegun) {
     progress.clear()
     console.error(error instanceof Mishap ? error.message : error)
@@ -79,7 +79,7 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
   server.removeAllListeners('request').on('request', (request, response) => {
     void settings(request, response, () => void api(request, response))
   })
-  // Added last, so that it comes first: no new requests, then the loop, the sender and the store.
+  // Added last so that it runs first. We stop accepting requests before stopping the loop, the sender and the store.
   ending.add(() => closeServer(server))
   const ready: Ready = {
     baseUrl,
@@ -95,9 +95,9 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
   process.stdout.write(json ? `${JSON.stringify(ready)}\n` : describe(ready, filled))
 }
 
-// --- Steps, each with its own end ---
+// --- Steps, each with its own cleanup ---
 
-/** Opens the port before anything else: if the port is taken, no work was in vain. */
+/** Opens the port before anything else. If it's taken, we haven't wasted any time. */
 async function openServer(port: number): Promise<Server> {
   const server = createServer((_, response) => response.writeHead(503, { 'Retry-After': '1' }).end())
   try {
@@ -141,12 +141,12 @@ async function openShards(count: number): Promise<string[]> {
   return urls
 }
 
-/** The name of a shard: a, b, c … */
+/** Returns the name of a shard: a, b, c and so on. */
 function nameOf(index: number): string {
   return String.fromCharCode('a'.charCodeAt(0) + index)
 }
 
-/** Opens the store, over the shards if there are several databases, and the stores of the delivery loops. */
+/** Opens the store, which covers all shards if there are several databases, and the stores for the delivery loops. */
 async function openStore(
   urls: readonly string[],
   service: Service,
@@ -169,7 +169,7 @@ async function openStore(
   return { store, loopStores: store.shards.map((shard) => shard.store) }
 }
 
-/** Starts the subscriber that receives the webhooks of the organizations and prints each event. */
+/** Starts the subscriber, which receives the webhooks of all organizations and prints each event. */
 async function openSubscriber(
   store: BusinessApiStore,
   filled: readonly Filled[],
@@ -177,7 +177,7 @@ async function openSubscriber(
   json: boolean,
 ): Promise<void> {
   const subscriber = await startSubscriber((event) => {
-    // With --json, stdout holds one line and nothing else.
+    // With --json, nothing but a single line is printed to stdout.
     if (!json) console.log(describeEvent(event))
   })
   ending.add(() => subscriber.close())
@@ -187,13 +187,13 @@ async function openSubscriber(
 
 // --- Data ---
 
-/** An organization of the demo with its data. */
+/** An organization of the demo and its data. */
 interface Filled {
   readonly organization: DemoOrganization
   readonly work: Work
 }
 
-/** Fills new organizations at the same time. An organization from an earlier run of the demo keeps its data. */
+/** Creates data for new organizations, all at the same time. Organizations from an earlier run keep theirs. */
 async function fill(store: BusinessApiStore): Promise<Filled[]> {
   const now = Date.now()
   const planned = PROFILES.map((profile) => {
@@ -212,7 +212,7 @@ async function fill(store: BusinessApiStore): Promise<Filled[]> {
   )
 }
 
-/** New in every run, and readable in a list. */
+/** Returns an id that is different in every run and easy to recognize in a list. */
 function organizationId({ name }: Profile): string {
   const word = name.split(' ')[0] ?? name
   return `org_${word.toLowerCase()}_${randomBytes(4).toString('hex')}`
@@ -233,7 +233,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-/** Certain errors of the network have only a code. */
+/** Some network errors only have a code. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || String(codeOf(error)) : String(error)
 }

@@ -1,12 +1,12 @@
-// The two organizations of the demo and the names of their customers. All are made up: addresses end in .example,
-// telephone numbers are in ranges without subscribers.
+// The two organizations of the demo and the names of their customers. All of them are made up. Addresses end with
+// .example, and phone numbers are from unassigned ranges.
 
-/** The facts in which the data of an organization differs from another's. */
+/** What makes the data of an organization different from that of others. */
 export interface Profile {
   readonly name: string
   readonly seed: number
   readonly clients: number
-  /** The currency of most customers, and the currency of the rest. */
+  /** The currency of most customers and that of the others. */
   readonly currency: Currency
   readonly foreignCurrency: Currency
   readonly phonePrefix: string
@@ -16,13 +16,13 @@ export interface Profile {
   readonly services: readonly [string, ...string[]]
 }
 
-/** ISO 4217 code, and the number of decimals. */
+/** ISO 4217 code and number of decimals. */
 export interface Currency {
   readonly code: string
   readonly decimals: number
 }
 
-/** The second half of a customer's name, and the work of such a business. */
+/** The second part of a customer's name, and what such a business does. */
 export interface Trade {
   readonly suffix: string
   readonly category: string

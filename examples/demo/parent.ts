@@ -1,17 +1,17 @@
 import { execFileSync } from 'node:child_process'
 import type { Ending } from './ending.ts'
 
-// npm passes a signal on to npm's shell, and to no other process. The shell ends without a signal to the demo: without this file
-// `kill NPM` would leave the demo and its PostgreSQL behind for good.
+// npm only forwards signals to its shell, which exits without forwarding them to the demo. Without this file, `kill
+// NPM` would leave the demo and its PostgreSQL running forever.
 
-/** Milliseconds between two checks. */
+/** How often to check, in milliseconds. */
 const EVERY_MS = 250
-/** The exit code of a program ended by SIGTERM. */
+/** The exit code of a program killed by SIGTERM. */
 const EXIT_CODE = 143
-/** The process that takes over orphans. */
+/** The process that adopts orphans. */
 const INIT = 1
 
-/** Ends the demo once npm or its shell is gone. Does nothing unless npm has started the demo. */
+/** Ends the demo when npm or its shell is gone. Does nothing if the demo wasn't started by npm. */
 export function endWithNpm(ending: Ending): void {
   if (process.env.npm_lifecycle_event !== 'demo') return
   const shell = process.ppid
@@ -19,12 +19,12 @@ export function endWithNpm(ending: Ending): void {
   const timer = setInterval(() => {
     if (shell !== INIT && process.ppid === shell && isAlive(npm)) return
     clearInterval(timer)
-    // Ctrl-C ends the shell too, and has begun the ending by then.
+    // Ctrl-C ends the shell as well, but then the demo is already ending.
     if (!ending.hasBegun) void ending.exit(EXIT_CODE)
   }, EVERY_MS).unref()
 }
 
-/** Undefined where the system cannot say: then the shell alone is watched. */
+/** Returns `undefined` if the system can't tell. In that case we only watch the shell. */
 function parentOf(pid: number): number | undefined {
   try {
     return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { stdio: 'pipe' })) || undefined

@@ -4,14 +4,15 @@ import { continueWork, play } from './present.ts'
 import type { Work } from './year.ts'
 
 const HOUR_MS = 3_600_000
-/** Maximum number of deliveries that are recorded for an hour. */
+/** Maximum number of deliveries recorded per hour. */
 const HOURLY_MAX = 250
 
 /**
- * Fills the activity of the last 24 hours: plays some acts for each hour and records their deliveries with attempts of that hour, as a
- * delivery loop would have done. One of the endpoints was down for four hours. The events themselves are published now.
+ * Fills the activity of the last 24 hours. Runs a few acts for each hour and records their deliveries with attempts in
+ * that hour, like a delivery loop would have done. One of the endpoints was down for four hours. The events themselves
+ * are published now.
  *
- * @param loopStores stores of the shards, one of which has the organization
+ * @param loopStores the stores of the shards, one of which has the organization
  */
 export async function deliverPastDay(
   store: BusinessApiStore,
@@ -73,6 +74,6 @@ async function recordHour(
       bodyExcerpt: '',
     }
   })
-  // No number of failures disables the endpoint.
+  // Failures never disable the endpoint.
   await deliveries.writeResults(results, { failures: 1_000_000, failingMs: 24 * HOUR_MS })
 }

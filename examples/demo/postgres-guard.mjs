@@ -1,8 +1,8 @@
-// Stops a PostgreSQL server and removes its directory once the starting process is gone, after a normal end, signal,
-// uncaught error or kill -9. The standard input is a pipe from that process, and the operating system closes the pipe
-// in all these cases; the process need not catch or hook anything.
+// Stops a PostgreSQL server and removes its directory once the process that started it is gone. This works after a
+// normal exit, a signal, an uncaught error or kill -9. Standard input is a pipe from that process, which the operating
+// system closes in all of these cases, so the process doesn't have to catch anything.
 //
-// Plain JavaScript, because a bare `node` without a TypeScript loader runs this file.
+// This is plain JavaScript because it's run by `node` without a TypeScript loader.
 //
 //   node postgres-guard.mjs DIRECTORY keep|remove
 
@@ -22,16 +22,16 @@ process.stdin.resume().on('close', async () => {
 async function stopServer() {
   const pid = serverPid()
   if (pid === undefined) return
-  // PostgreSQL's fast shutdown, which ends all sessions without waiting.
+  // A fast shutdown, which ends all sessions without waiting.
   send(pid, 'SIGINT')
   const deadline = Date.now() + STOP_TIMEOUT_MS
   while (serverPid() === pid && Date.now() < deadline) await sleep(20)
   if (serverPid() === pid) send(pid, 'SIGKILL')
 }
 
-// Reads the process id from the server's lock file, not from an argument, because the server may have been started
-// anew. The file also shows the server's end; a check of the process does not, because orphans stay as zombies where
-// process 1 does not reap them.
+// Reads the process id from the server's lock file, since the server may have been restarted. The file also tells us
+// when the server has stopped. We can't check the process for that, because orphans remain zombies if process 1
+// doesn't reap them.
 function serverPid() {
   try {
     return Number.parseInt(readFileSync(join(directory, 'data', 'postmaster.pid'), 'utf8'), 10)
@@ -44,6 +44,6 @@ function send(pid, signal) {
   try {
     process.kill(pid, signal)
   } catch {
-    // The process has ended meanwhile.
+    // The process is already gone.
   }
 }

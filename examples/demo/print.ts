@@ -1,14 +1,14 @@
 import type { DemoKeys } from './keys.ts'
 import { SETTINGS_PATH } from './settings.ts'
 
-/** The facts about the running demo, as `--json` prints them. */
+/** Information about the running demo, as printed by `--json`. */
 export interface Ready {
   readonly baseUrl: string
   readonly databaseUrl: string
-  /** The process that serves; its end ends every process of the demo. */
+  /** The process that serves requests. If it ends, all processes of the demo end. */
   readonly pid: number
   readonly organizations: readonly DemoOrganization[]
-  /** The environment variables for a program beside the demo, besides DATABASE_URL. */
+  /** The environment variables for other programs, in addition to DATABASE_URL. */
   readonly env: { readonly BUSINESS_API_SECRET_KEYS: string; readonly DATABASE_URLS?: string }
 }
 
@@ -18,7 +18,7 @@ export interface DemoOrganization {
   readonly keys: DemoKeys
 }
 
-/** Ids of existing records, for commands that need an id. */
+/** Ids of existing records, for commands that need one. */
 export interface Samples {
   /** A business of the first organization. */
   readonly businessId: string
@@ -26,7 +26,7 @@ export interface Samples {
   readonly foreignBusinessId: string
 }
 
-/** Describes the running demo: every operation of the API and a few errors as commands to copy. */
+/** Describes the running demo. Includes a command to copy for every operation of the API and for a few errors. */
 export function describeReady(ready: Ready, samples: Samples, isOwnDatabase: boolean): string {
   const [first] = ready.organizations
   if (first === undefined) throw new TypeError('Cannot describe a demo without an organization')
@@ -69,9 +69,9 @@ function describeOrganization({ id, name, keys }: DemoOrganization): string {
 interface Command {
   readonly title: string
   readonly path: string
-  /** Absent for a command without a key. */
+  /** Absent if the command doesn't use a key. */
   readonly key?: string
-  /** Makes the request a POST. */
+  /** If present, the request is a POST. */
   readonly body?: object
   readonly idempotencyKey?: string
 }
@@ -131,7 +131,7 @@ function describeCommands(commands: readonly Command[], baseUrl: string): string
   return commands.map((command) => `  # ${command.title}\n  ${toCurl(command, baseUrl)}`).join('\n')
 }
 
-/** Writes one line for a POSIX shell. -w adds the line break that an answer lacks. */
+/** Returns a command for a POSIX shell on one line. -w adds a line break after the response. */
 function toCurl({ path, key, body, idempotencyKey }: Command, baseUrl: string): string {
   const parts = [`curl -isw '\\n' '${baseUrl}${path}'`]
   if (key !== undefined) parts.push(`-H 'Authorization: Bearer ${key}'`)

@@ -1,14 +1,14 @@
-/** Shows the present step on stderr, so that stdout holds only the result. */
+/** Shows the current step on stderr, so that stdout only has the result. */
 export interface Progress {
-  /** A new step begins. */
+  /** Starts a new step. */
   step(text: string): void
-  /** Shows the progress of the step; on a terminal only. */
+  /** Shows the progress of the step, but only on a terminal. */
   count(done: number, total: number): void
-  /** Leaves an empty line behind on a terminal. */
+  /** Clears the line on a terminal. */
   clear(): void
 }
 
-/** Shows a single line that is overwritten on a terminal, and a line for each step in other output. */
+/** On a terminal, overwrites a single line. Otherwise, prints a line for each step. */
 export function createProgress(stream: NodeJS.WriteStream): Progress {
   if (!stream.isTTY) {
     return { step: (text) => stream.write(`${text}\n`), count: () => {}, clear: () => {} }

@@ -1,17 +1,17 @@
-/** Repeatable chance: the same seed gives the same demo on every machine. */
+/** Reproducible random values. With the same seed, the demo is the same on every machine. */
 export interface Random {
-  /** A whole number from `min` to `max`, both included. */
+  /** Returns a whole number from `min` to `max` (inclusive). */
   between(min: number, max: number): number
-  /** True with the given probability. */
+  /** Returns `true` with the given probability. */
   chance(probability: number): boolean
   pick<T>(items: readonly [T, ...T[]]): T
-  /** Draws an outcome by the weights. */
+  /** Picks one of the outcomes according to their weights. */
   weigh<T>(outcomes: readonly [readonly [T, number], ...(readonly [T, number])[]]): T
-  /** The same items in another order. */
+  /** Returns the items in random order. */
   shuffle<T>(items: readonly T[]): T[]
 }
 
-/** The generator mulberry32: 32 bits of state, good enough for believable data and for nothing that matters. */
+/** An implementation of mulberry32 with 32 bits of state. Fine for realistic data, but not for anything important. */
 export function createRandom(seed: number): Random {
   let state = seed
 

@@ -2,9 +2,9 @@ import type { LeadStage } from 'business-api-kit/platform'
 import type { Currency } from './organizations.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 
-// The dealings of an organization with a customer, as far along as their age makes likely.
+// Business with a customer. How far it has progressed depends on its age.
 
-/** Makes a lead, which has been won or lost unless recent. */
+/** Creates a lead. Unless it's recent, it has been won or lost. */
 export async function followLead(work: Work, { client }: Customer): Promise<void> {
   const { organizationId, platform, random, time, now } = work
   const { id: leadId } = await platform.leads.create(organizationId, {
@@ -28,7 +28,7 @@ export async function followLead(work: Work, { client }: Customer): Promise<void
   else if (stage !== 'new') await platform.leads.setStage(organizationId, { leadId, stage })
 }
 
-/** Makes a proposal, which the customer has answered unless recent. */
+/** Creates a proposal. Unless it's recent, the customer has accepted or rejected it. */
 export async function makeOffer(work: Work, { client, currency }: Customer): Promise<void> {
   const { organizationId, profile, platform, random, time, now } = work
   const { proposals } = platform
@@ -61,7 +61,7 @@ export async function makeOffer(work: Work, { client, currency }: Customer): Pro
   if (status === 'rejected') await proposals.reject(organizationId, { proposalId })
 }
 
-/** Makes a project, which has ended if begun long ago. */
+/** Creates a project. If it's old, it has ended. */
 export async function buildProject(work: Work, { client }: Customer): Promise<void> {
   const { organizationId, profile, platform, random, time, now } = work
   const { projects } = platform
@@ -80,7 +80,7 @@ export async function buildProject(work: Work, { client }: Customer): Promise<vo
   if (end !== null) await projects[end](organizationId, { projectId })
 }
 
-/** Makes an invoice, settled as far as its age makes likely. Payments count as the customer's revenue. */
+/** Creates an invoice with payments that depend on its age. Payments count toward the customer's revenue. */
 export async function chaseInvoice(work: Work, customer: Customer): Promise<void> {
   const { organizationId, platform, random, time, now } = work
   const { invoices } = platform
@@ -102,13 +102,13 @@ export async function chaseInvoice(work: Work, customer: Customer): Promise<void
   await invoices.recordPayment(organizationId, { invoiceId, amount: toDecimal(paid, currency), receivedAt })
 }
 
-/** Whole numbers of the smallest unit: floating point has no place in money. */
+/** Returns a whole number of the smallest unit, because you shouldn't use floating point for money. */
 function someAmount({ random }: Work, { decimals }: Currency): number {
   const unit = 10 ** decimals
   return random.between(120, 9800) * unit + (random.chance(0.4) ? random.between(1, unit - 1) : 0)
 }
 
-/** Draws the amount paid so far; null: the invoice was written off. */
+/** Returns a random amount paid so far, or `null` if the invoice was written off. */
 function amountPaid({ random, now }: Work, total: number, dueAt: number): number | null {
   const part = Math.floor((total * random.between(2, 8)) / 10)
   if (dueAt < now) {
@@ -126,7 +126,7 @@ function amountPaid({ random, now }: Work, total: number, dueAt: number): number
   ])
 }
 
-/** Writes an amount of the smallest unit as the API does. */
+/** Formats an amount in the smallest unit like the API does. */
 export function toDecimal(amount: number, { decimals }: Currency): string {
   const digits = String(amount).padStart(decimals + 1, '0')
   return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`

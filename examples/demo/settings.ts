@@ -8,7 +8,7 @@ import type { DemoOrganization } from './print.ts'
 /** The path of the settings page in the demo. */
 export const SETTINGS_PATH = '/settings'
 
-/** The developer settings of one organization, for everybody on this machine: the demo has no sign-in. */
+/** Serves the developer settings of one organization to everyone on this machine, since the demo has no login. */
 export function serveSettings(
   store: BusinessApiStore,
   api: BusinessApi,
@@ -21,7 +21,7 @@ export function serveSettings(
   return createSettingsPage(createDeveloperSettings(store, { secretKeys, sender }), {
     basePath: SETTINGS_PATH,
     api,
-    // A name of another site may lead to this machine, but that site's pages may not lead here.
+    // A different host name may resolve to this machine, but pages of that site must not be able to use this one.
     authorize: ({ header }) =>
       /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(header('host') ?? '')
         ? { organizationId: id, organizationName: name, actor: 'you', can: 'everything' }

@@ -4,19 +4,19 @@ import type { AddressInfo } from 'node:net'
 import type { Event } from 'business-api-kit'
 import { receiveWebhook } from 'business-api-kit/webhooks'
 
-/** The subscriber of the demo's webhooks, in the place of a customer's server. */
+/** The subscriber of the demo's webhooks. It takes the place of a customer's server. */
 export interface Subscriber {
-  /** Returns the URL for the events of an endpoint. @param path the organization's id, or the id, a slash and a program's name */
+  /** Returns the URL for an endpoint's events. @param path `<organization id>` or `<organization id>/<program>` */
   urlOf(path: string): string
-  /** Sets the secret that the organization received when registering that URL. */
+  /** Sets the secret that was returned when the organization registered this URL. */
   setSecret(path: string, secret: string): void
   close(): Promise<void>
 }
 
 /**
- * Starts a subscriber on a free port of this machine. A subscriber to copy is examples/receive-webhook.ts.
+ * Starts a subscriber on a free port of this machine. If you need one to copy, see examples/receive-webhook.ts.
  *
- * @param onEvent called with each verified event that an organization receives, but not with the copies for its programs
+ * @param onEvent called with each verified event of an organization, but not with the copies for its programs
  */
 export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
   const secrets = new Map<string, string>()
@@ -28,7 +28,7 @@ export async function startSubscriber(onEvent: (event: Event) => void): Promise<
 
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { event } = await receiveWebhook(request, { secret: secrets.get(request.url ?? '') ?? 'none' })
-    // First the answer, then the work.
+    // Respond before doing any work.
     response.writeHead(204).end()
     if (request.url?.lastIndexOf('/') === 0) onEvent(event)
   }
@@ -46,13 +46,13 @@ export async function startSubscriber(onEvent: (event: Event) => void): Promise<
   }
 }
 
-/** An event in a line: `12:04:31 received client.created evt_… (Bleu Nuit Ceramics)`. */
+/** Describes an event in one line, for example `12:04:31 received client.created evt_… (Bleu Nuit Ceramics)`. */
 export function describeEvent({ id, type, createdAt, data }: Event): string {
   const [name] = Object.values(data).flatMap((value) => nameOf(value) ?? [])
   return `${createdAt.slice(11, 19)} received ${type} ${id}${name === undefined ? '' : ` (${name})`}`
 }
 
-/** The name of a client is in the client's business. */
+/** The name of a client is that of its business. */
 function nameOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if ('name' in value && typeof value.name === 'string') return value.name

@@ -4,15 +4,15 @@ import type { Currency, Profile, Trade } from './organizations.ts'
 import { createRandom, type Random } from './random.ts'
 import { buildProject, chaseInvoice, followLead, makeOffer } from './sales.ts'
 
-/** A customer, with facts that only the demo knows. */
+/** A customer, with some information that only the demo needs. */
 export interface Customer {
   readonly client: Client
   readonly currency: Currency
-  /** The money received, in the currency's smallest unit. */
+  /** The money received in the currency's smallest unit. */
   revenue: number
 }
 
-/** An organization at work: the calls of its web application, at the time of the demo's calendar. */
+/** An organization using the platform at the current time of the demo's calendar. */
 export interface Work {
   readonly organizationId: string
   readonly profile: Profile
@@ -21,15 +21,15 @@ export interface Work {
   readonly customers: [Customer, ...Customer[]]
   /** Milliseconds since 1970. */
   readonly time: () => number
-  /** The present, in milliseconds since 1970, against which ages are measured. */
+  /** The actual time in milliseconds since 1970, used to determine ages. */
   readonly now: number
 }
 
-/** A year of an organization, to be lived. */
+/** A year in the life of an organization. */
 export interface Year {
-  /** The number of days of business; each is one call of `onDay`. */
+  /** The number of business days. `onDay` is called once for each. */
   readonly days: number
-  /** Lives the year through the platform's calls, the oldest day first. */
+  /** Makes the calls for each day of the year, starting with the oldest. */
   live(onDay: () => void): Promise<Work>
 }
 
@@ -37,8 +37,8 @@ export const DAY_MS: number = 24 * 60 * 60 * 1000
 const YEAR_MS = 365 * DAY_MS
 
 /**
- * Plans the year before `now`: new customers one after the other, and the dealings with present customers. Every record
- * is made with the clock of its day, so ids, dates and numbers are of that day.
+ * Plans the year before `now`, in which new customers arrive one by one and business with existing ones continues.
+ * Records are created with the clock of their day, so their ids, dates and numbers match it.
  */
 export function planYear(
   store: BusinessApiStore,
@@ -63,7 +63,7 @@ export function planYear(
       await Promise.all(
         HAPPENINGS.map((happening, place) => {
           time += random.between(1, Math.floor(stepMs / 6))
-          // A random sequence for each happening: these run at the same time, and the order of their draws must not
+          // Each of these has its own random sequence, since they run at the same time and values mustn't
           // depend on timing.
           const ownRandom = createRandom(profile.seed + index * HAPPENINGS.length + place)
           return happening({ ...work, random: ownRandom }, random.pick(work.customers))
@@ -80,7 +80,7 @@ export function planYear(
   return { days: names.length, live }
 }
 
-/** The possible happenings of every day of business. */
+/** What can happen on each business day. */
 const HAPPENINGS: readonly ((work: Work, customer: Customer) => Promise<void>)[] = [
   async (work, customer) => {
     if (work.random.chance(0.7)) await followLead(work, customer)
@@ -99,7 +99,7 @@ const HAPPENINGS: readonly ((work: Work, customer: Customer) => Promise<void>)[]
   },
 ]
 
-/** Closes the year: writes the revenue of customers, makes departed customers inactive, and marks late invoices overdue. */
+/** Ends the year. Sets the customers' revenue, makes former customers inactive and marks late invoices as overdue. */
 async function closeBooks({ organizationId, platform, random, customers }: Work): Promise<void> {
   for (const { client, currency, revenue } of customers) {
     const clientId = client.id
@@ -123,7 +123,7 @@ function nameBusinesses(profile: Profile, random: Random): { name: string; trade
   return random.shuffle(all).slice(0, profile.clients)
 }
 
-/** Creates a new customer, as the web application or the API would. */
+/** Creates a new customer like the web application or the API would. */
 export async function win(
   { organizationId, profile, platform, random }: Omit<Work, 'customers'>,
   name: string,

@@ -1,9 +1,9 @@
-// A host that serves the API, delivers webhooks, and shows both to its operators on a port of their own:
+// An application that serves the API, delivers webhooks, and provides this to operators on a separate port:
 //
-//   GET /metrics   the numbers of this process and the queue of the database, for Prometheus
-//   GET /health    200 when this process can do its work, else 503, with the reasons; for a check of readiness
+//   GET /metrics   metrics of this process and the database's queue, for Prometheus
+//   GET /health    200 if this process is able to work, otherwise 503 with the reasons. Useful for readiness checks
 //
-// alerts.yml has rules for Prometheus, dashboard.json a dashboard for Grafana.
+// alerts.yml has Prometheus rules, and dashboard.json is a Grafana dashboard.
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… PORT=3000 METRICS_PORT=9464 npx tsx examples/metrics/host.ts
 
@@ -31,14 +31,14 @@ await migrate(DATABASE_URL)
 const store = createPostgresStore(DATABASE_URL)
 const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
 const loop = createDeliveryLoop(store, sender, { secretKeys: BUSINESS_API_SECRET_KEYS.split(',') })
-// Before the first request, so that every request counts. A process without a loop leaves `loop` out.
+// Create this before the first request so that all are counted. Leave out `loop` if the process doesn't run one.
 const metrics = createMetrics(store, { loop })
 
 const server = createServer(createBusinessApi(store))
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 loop.start()
 
-// A port of its own, which no caller of the API reaches.
+// Uses a separate port that callers of the API can't reach.
 const operators = createServer(async (request, response) => {
   if (request.method === 'GET' && request.url === '/metrics') {
     response.writeHead(200, { 'Content-Type': metrics.contentType }).end(await metrics.text())
@@ -53,7 +53,7 @@ const operators = createServer(async (request, response) => {
 operators.listen(Number(METRICS_PORT), '127.0.0.1', () => console.log('Metrics on', operators.address()))
 
 process.once('SIGTERM', async () => {
-  // A connection that never sends a whole request would keep a server open for ever.
+  // Otherwise a connection that never sends a whole request would keep the server open forever.
   setTimeout(() => server.closeAllConnections(), 5000).unref()
   await new Promise((resolve) => server.close(resolve))
   await loop.stop()

@@ -1,5 +1,6 @@
-// Called by Next.js once when a server starts, and not in `next build`. On serverless hosts, where no process stays,
-// deliver elsewhere: `business-api-kit deliver`, or runOnce() from a scheduled route.
+// Called once by Next.js when a server starts, but not in `next build`. On serverless platforms no process
+// keeps running, so deliver webhooks somewhere else with `business-api-kit deliver`, or call runOnce() from
+// a scheduled route.
 
 export async function register(): Promise<void> {
   if (process.env.NEXT_RUNTIME !== 'nodejs') return

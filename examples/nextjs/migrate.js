@@ -1,4 +1,5 @@
-// Brings the database up to date; part of a deployment, not of the app, which may start in many places at once.
+// Migrates the database. This should be part of the deployment and not of the app, which may start in many
+// places at once.
 
 import { migrate } from 'business-api-kit/postgres'
 

@@ -23,22 +23,21 @@ import { formatDuration } from './durations.ts'
 import { formatBounded, formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing.ts'
 
-/** A finding of the doctor. */
+/** A finding of `doctor`. */
 export interface Check {
-  /** Stays the same from version to version, for programs. */
+  /** A name for programs to rely on. It doesn't change between versions. */
   readonly name: string
-  /** `warn`: works now, but not well, or not for long. */
+  /** `warn` means that it works now, but not well or not for much longer. */
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** The objects of the finding. */
+  /** The objects that the finding is about. */
   readonly details?: readonly string[]
-  /** The remedy. */
   readonly advice?: string
 }
 
 type Finding = Omit<Check, 'name'>
 
-/** Checks that the server and the database can hold the schema. */
+/** Checks that the server and database can be used for the schema. */
 export function checkVersion(server: ServerState): Check {
   const fault = findServerFault(server)
   return fault === null
@@ -47,10 +46,10 @@ export function checkVersion(server: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Maximum clock difference, in ms: far below the 5 minutes after which subscribers reject a signature. */
+/** Maximum clock difference in milliseconds. Well below the 5 minutes after which subscribers reject signatures. */
 const CLOCK_FAIL_MS = 60_000
 
-/** Compares the database's clock with this machine's. The database's clock decides signatures, leases and expiries. */
+/** Compares the clocks of the database and this machine. Signatures, leases and expiries depend on the database's. */
 export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   const difference = Math.max(0, Math.abs(clockAheadMs) - clockErrorMs)
   const direction = clockAheadMs > 0 ? 'ahead of' : 'behind'
@@ -65,7 +64,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   }
 }
 
-/** Checks that the schema belongs to this version. */
+/** Checks that the schema is the one for this version. */
 export function checkMigrations(schema: SchemaState): Finding {
   const { current, latest, pending, newer, renamed } = schema
   const [first] = renamed
@@ -88,7 +87,7 @@ export function checkMigrations(schema: SchemaState): Finding {
 const GAP_ADVICE =
   'do not migrate: where the objects of the missing migrations exist (business-api-kit migrate --print, without a database), restore the rows of these migrations, else restore a backup'
 
-/** Checks that the schema still matches the migrations. */
+/** Checks that the schema wasn't changed outside the migrations. */
 export function checkSchema(drift: SchemaDrift | null): Finding {
   if (drift === null) {
     return {
@@ -120,10 +119,10 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
   }
 }
 
-/** Running loops set a lease free within a second after the end. */
+/** When a lease ends, running loops release it within a second. */
 const LEASE_FAIL_MS = 60_000
 
-/** Checks for leases of dead processes that no process has taken over. */
+/** Checks for leases of dead processes that weren't taken over by others. */
 export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
   return {
@@ -136,7 +135,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
 const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
-/** Checks that deliveries are made soon after the due time. */
+/** Checks that due deliveries don't wait too long. */
 export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'oldestDueMs'>): Finding {
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
   const message = `${formatBounded(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
@@ -150,7 +149,7 @@ export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'ol
 
 const DAYS_WARN_MS = 24 * 60 * 60_000
 
-/** Checks that there are tables for the events of today and tomorrow, and that the tables and rows of all days are there. */
+/** Checks that there are tables for today's and tomorrow's events, and that no day's table or row is missing. */
 export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding {
   if (unlisted.length > 0) {
     return {
@@ -190,7 +189,7 @@ export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding
 const LAG_WARN_MS = 60 * 60_000
 const LAG_FAIL_MS = 24 * 60 * 60_000
 
-/** Checks that old events are purged in time. */
+/** Checks that the purge of old events is keeping up. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
   if (lagMs === null) return { level: 'warn', message: 'the state of the purge is unknown' }
   if (retentionMs === null) return { level: 'ok', message: 'events are kept forever' }
@@ -206,13 +205,13 @@ export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionSta
   }
 }
 
-/** A duration in a form that the command purge reads. */
+/** Formats a duration so that the `purge` command can parse it. */
 function wholeSeconds(ms: number): string {
   const days = ms / 86_400_000
   return Number.isInteger(days) ? `${days}d` : `${Math.ceil(ms / 1000)}s`
 }
 
-/** Checks that the database is the one that this installation's loops deliver from. @param own the name here; undefined: none */
+/** Checks that the database belongs to this installation. @param own the name of this installation, if it has one */
 export function checkInstallation(found: Installation | null, own: string | undefined): Finding {
   const hold = found && holdOf(found, own ?? null)
   if (hold !== null) {
@@ -228,9 +227,10 @@ const SERVICE_ADVICE =
   "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
 
 /**
- * Checks that keys active have the prefix of the service, beside which older keys may have others, and that imported keys can be used.
+ * Checks that imported keys can be used and that some active keys have the prefix of the service. Older keys may
+ * have other prefixes.
  *
- * @param counts the keys active by prefix; an empty prefix stands for imported keys
+ * @param counts the number of active keys by prefix. The prefix of imported keys is empty
  */
 export function checkKeyPrefix(
   { '': imported = 0, ...keys }: Readonly<Record<string, number>>,
@@ -253,7 +253,7 @@ export function checkKeyPrefix(
   return { level: 'warn', message, advice: SERVICE_ADVICE }
 }
 
-/** Checks that the API at the service's address has the names of the service in its document. */
+/** Checks that the OpenAPI document at the service's address contains the names of the service. */
 export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: Service): Promise<Finding> {
   const url = `${baseUrl}/openapi.json`
   const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(DOCUMENT_MS) }).catch(
@@ -283,14 +283,14 @@ export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: 
   }
 }
 
-/** Longest wait for the document, in ms. */
+/** How long to wait for the document, in milliseconds. */
 const DOCUMENT_MS = 5000
 
 const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 const RESEAL_ADVICE = 'run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 
-/** Checks that the given keys open the signing secrets. */
+/** Checks that the signing secrets can be opened with the given keys. */
 export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {
   const { total, unopened, open } = judgeSecrets(stored, secretKeys)
   if (unopened > 0) {
@@ -318,7 +318,7 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
   }
 }
 
-/** Checks that every organization is on the shard where the map says. */
+/** Checks that all organizations are on the shard that the map says they are on. */
 export function checkShard({ moving, left, foreign }: MisplacedOrganizations): Finding {
   if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is on its shard' }
   const counts = [

@@ -10,17 +10,16 @@ import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Command lines to copy, by their purpose. */
+/** Command lines for people to copy, by what they are for. */
 export type Examples = Readonly<Record<string, string>>
 
-/** The description of a command, for help texts. */
 interface CommandText {
   readonly name: string
-  /** Completes "business-api-kit keys create: …". */
+  /** Completes a sentence that starts with the name of the command. */
   readonly summary: string
-  /** Paragraphs to read before the first use. */
+  /** Paragraphs that explain the command in more detail. */
   readonly about?: string
-  /** The argument's placeholder: `ID` if required, `[ID]` if optional; absent if the command takes none. */
+  /** Placeholder for the argument, `ID` if it's required or `[ID]` if it's optional. Absent if there is no argument. */
   readonly argument?: string
   readonly examples: Examples
 }
@@ -29,22 +28,21 @@ interface CommandText {
 export interface Command extends CommandText {
   readonly flags: Flags
   /**
-   * Carries the command out.
+   * Runs the command.
    *
    * @param args the words after the command's name
-   * @throws `UsageError` before any change, and the errors of the work
+   * @throws `UsageError` before anything was changed, and any other errors
    */
   run(args: readonly string[], terminal: Terminal): Promise<void>
 }
 
-/** Commands with a common first word. */
+/** Commands that share their first word. */
 export interface Group {
   readonly name: string
   readonly summary: string
   readonly commands: readonly Command[]
 }
 
-/** Flags of every command. */
 const COMMON_FLAGS = {
   databaseUrl: orVariable(
     'DATABASE_URL',
@@ -57,14 +55,14 @@ const COMMON_FLAGS = {
   json: toggle('one JSON value on stdout, for programs'),
 }
 
-/** On all shards at once, or in turn for a command that asks for confirmation. */
+/** Runs on all shards at the same time, or one after the other if the command asks for confirmation. */
 type OnShards = 'parallel' | 'in turn'
 
-/** Defines a command, whose `run` gets the values of the flags. */
+/** Defines a command. Its `run` is called with the values of the flags. */
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
-    /** How a command on a whole database runs on several shards; absent: the command has no such form. */
+    /** How to run a command that affects a whole database if there are several shards. Absent if it can't be. */
     readonly onShards?: OnShards | ((values: Values<F>) => OnShards | null)
     run(values: Values<F>, session: Session): Promise<void>
   },
@@ -92,7 +90,7 @@ export function defineCommand<F extends Flags>(
           return await runOnEach(session, way === 'parallel', (each) => run(values, each))
         }
         if (shards.size > 0) {
-          // Beside DATABASE_URLS, nothing acts on the database of DATABASE_URL: it may be another.
+          // With DATABASE_URLS we ignore DATABASE_URL, because it may be a different database.
           const databaseUrl = typeof owner === 'string' ? await findDatabase(shards, owner) : undefined
           session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
         }
@@ -114,21 +112,20 @@ function readArgument([first = '', ...others]: readonly string[], placeholder: s
 
 // --- The arguments ---
 
-/** The arguments of a command, taken apart. */
 interface CommandLine {
-  /** The given values of each flag by its name in the code; an empty string for a flag without a value. */
+  /** The values of each flag by its name in the code. Flags without a value have an empty string. */
   readonly typed: ReadonlyMap<string, readonly string[]>
   readonly positionals: readonly string[]
 }
 
 /**
- * Takes the arguments of a command apart. No error repeats a value, because a value may be a secret.
+ * Parses the arguments of a command. Errors never contain a value, since it might be a secret.
  *
- * @throws `UsageError` in one line
+ * @throws `UsageError` with a message of one line
  */
 function parseCommandLine(args: readonly string[], flags: Flags): CommandLine {
   const names = new Map(Object.keys(flags).map((name) => [dashed(name).slice(2), name]))
-  // Not strict: the errors of `parseArgs` take several lines and recommend a syntax that no command here has.
+  // We don't use strict mode, because its errors span several lines and suggest a syntax our commands don't support.
   const { tokens } = parseArgs({
     args: [...args],
     options: describeOptions(flags),
@@ -174,11 +171,11 @@ interface OptionToken {
 
 function checkValue({ rawName, value, inlineValue }: OptionToken, takes: string | null): void {
   if (takes === null && value !== undefined) throw new UsageError(`${rawName} takes no value`)
-  // `-organization` is a slip, and would otherwise be `-o rganization`.
+  // `-organization` is most likely a typo, but would be parsed as `-o rganization`.
   if (inlineValue && !rawName.startsWith('--')) {
     throw new UsageError(`Cannot read ${rawName} and its value in one word; write: ${rawName} ${takes}`)
   }
-  // The parser takes the next flag for the value.
+  // The parser would use the next flag as the value.
   const isMissing = value === undefined || value === '' || (!inlineValue && /^-./.test(value))
   if (takes !== null && isMissing) throw new UsageError(`${rawName} needs a value: ${rawName} ${takes}`)
 }

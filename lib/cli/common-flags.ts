@@ -8,9 +8,9 @@ import { UsageError } from './failure.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
 import { parseNumber } from './rate.ts'
 
-// Flags that several commands share, in one wording.
+// Flags that are shared by several commands.
 
-/** The organization that owns the record. */
+/** The organization that the record belongs to. */
 export const organization: Flag<string> = required(
   orVariable('BUSINESS_API_ORGANIZATION', { ...text('O', "the organization's id"), short: 'o' }),
 )
@@ -21,12 +21,12 @@ export const actor: Flag<string> = {
   read: ([given = 'cli']) => given,
 }
 
-/** The type of an event. */
+/** An event type. */
 export function eventTypeFlag(help: string): Flag<string | undefined> {
   return choice('TYPE', help, eventTypes)
 }
 
-/** Flags of lists that are shown page by page. */
+/** Flags of commands that list something in pages. */
 export const PAGE_FLAGS = {
   limit: parsed('N', 'how many rows, 1 to 200; default: 50', parseWhole),
   before: text('ID', 'the next page: the id at the end of the previous page'),
@@ -37,7 +37,7 @@ export const TABLE_FLAGS = {
   wide: toggle('one line for each row, even if the terminal is narrower'),
 }
 
-/** Flags for commands that check webhook destinations. */
+/** Flags of commands that check webhook destinations. */
 export const DESTINATION_FLAGS = {
   allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
   allowHttp: toggle('allow webhooks over http: for development'),
@@ -70,12 +70,16 @@ export const installation: Flag<string | undefined> = orVariable(
   ),
 )
 
-/** A bound of an organization: a host that has raised the bound must say so here too. */
+/** A limit per organization. If you have raised it in your own code, you have to pass it here as well. */
 export function maxFlag(variable: string, help: string): Flag<number | undefined> {
   return orVariable(variable, parsed('N', help, parseWhole))
 }
 
-/** The time for which a replaced key or secret stays active. @param both the overlap in words: "both keys are in force" */
+/**
+ * How long a replaced key or secret remains active.
+ *
+ * @param both describes the overlap, for example "both keys are in force"
+ */
 export function overlapFlag(both: string): Flag<number | undefined> {
   return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
 }
@@ -87,10 +91,10 @@ function parseOverlap(given: string, source: string): number {
   throw new UsageError(`Cannot use ${source} because it must be at most 30d`)
 }
 
-/** Stands for ids in examples. */
+/** The ULID used for ids in examples. */
 export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'
 
-/** Flags of what an organization decides about an endpoint, the same in `endpoints add` and `endpoints update`. */
+/** Flags for an organization's choices about an endpoint. Used by both `endpoints add` and `endpoints update`. */
 export const CHOICE_FLAGS = {
   description: text('TEXT', 'a descriptive name'),
   maxPerSecond: parsed(
@@ -102,7 +106,7 @@ export const CHOICE_FLAGS = {
 
 type Others<Given> = Omit<Given, keyof EndpointChoices>
 
-/** Splits the values of flags into what an organization decides about an endpoint, and all others. */
+/** Separates an organization's choices about an endpoint from all other flags. */
 export function splitChoices<Given extends object>(
   given: Given,
 ): {

@@ -6,27 +6,27 @@ import { formatCount } from './progress.ts'
 import type { Session } from './session.ts'
 import { wrap } from './text.ts'
 
-// A command that ends something first shows the consequence in numbers, and asks. A slip of the hand then costs a keystroke
-// and not an organization's events.
+// Commands that delete or stop something first show how much is affected and ask for confirmation. This way a typo
+// doesn't cost an organization its events.
 
-/** Flags of commands that end something. */
+/** Flags of commands that ask for confirmation. */
 export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun: Flag<boolean> } = {
   yes: toggle("don't ask for confirmation; required without a terminal"),
   dryRun: toggle('only show what would happen'),
 }
 
-/** The consequences of a command that has not been run yet. */
+/** What a command is going to do. */
 export interface Consequence {
-  /** Whole sentences: `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
+  /** Whole sentences, for example `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
   readonly text: string
-  /** The same for programs: `{ events: 808, organizations: 12, failed: 31 }`. */
+  /** The same for programs, for example `{ events: 808, organizations: 12, failed: 31 }`. */
   readonly facts: object
 }
 
 /**
- * `1 event`, `808 events`, `10,000 and more events`.
+ * Returns `1 event`, `808 events` or `10,000 and more events`.
  *
- * @param isPartial whether the counting ended before everything was counted
+ * @param isPartial whether counting stopped before the end
  */
 export function countOf(
   count: number,
@@ -38,11 +38,12 @@ export function countOf(
 }
 
 /**
- * Asks whether to go on, unless `--yes` is given. A dry run prints the consequence as the command's result.
+ * Asks for confirmation unless `--yes` was passed. With `--dry-run`, prints the consequence as the result
+ * of the command.
  *
- * @param find determines the consequence; not called with `--yes`
- * @returns false for a dry run, which ends here
- * @throws {@link Failure} for any input but yes, `UsageError` without a terminal to ask on
+ * @param find finds out the consequence. Not called with `--yes`
+ * @returns `false` if this is a dry run, which is complete now
+ * @throws {@link Failure} unless the answer is yes, `UsageError` if there is no terminal to ask on
  */
 export async function confirm(
   session: Session,

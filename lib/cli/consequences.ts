@@ -10,9 +10,9 @@ import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { type Consequence, countOf } from './confirmation.ts'
 import { formatDuration } from './durations.ts'
 
-// The numbers that a question shows before a command ends something.
+// The consequences to show when a command asks for confirmation.
 
-/** All pending deliveries are cancelled. */
+/** For cancelling all pending deliveries. */
 export function ofCancelling(queue: QueueCounts, found: Installation | null): Consequence {
   const pending = pendingOf(queue)
   return {
@@ -21,7 +21,7 @@ export function ofCancelling(queue: QueueCounts, found: Installation | null): Co
   }
 }
 
-/** A database is adopted. */
+/** For adopting a database. */
 export function ofAdopting(name: string | null, found: Installation | null, queue: QueueCounts): Consequence {
   const pending = pendingOf(queue)
   const becomes = name === null ? 'be known as it is' : `belong to the installation '${name}'`
@@ -31,12 +31,12 @@ export function ofAdopting(name: string | null, found: Installation | null, queu
   }
 }
 
-/** Each part is exact to 10,000. */
+/** Each of these counts is exact up to 10,000. */
 function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
   return due + backingOff + paused + sending
 }
 
-/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
+/** For revoking a key. @throws `BusinessApiError` with code `not_found` if the organization has no key with this id */
 export async function ofRevokingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -47,7 +47,7 @@ export async function ofRevokingKey(
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 
-/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key with this id */
+/** For rotating a key. @throws `BusinessApiError` with code `not_found` if the organization has no key with this id */
 export async function ofRotatingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -77,7 +77,7 @@ function describeKey({ id, name, prefix, lastFour, lastUsedAt }: ApiKey, owner: 
   return `${id} '${name}' (${prefix}…${lastFour}) of ${owner}, ${use}`
 }
 
-/** Null for a key active. */
+/** Returns `null` if the key is active. */
 function describeEnd(key: ApiKey): string | null {
   const end = endOfKey(key, Date.now())
   return end && { revoked: 'it is already revoked', expired: 'it has already expired' }[end]
@@ -87,12 +87,12 @@ function factsOf({ id, name, lastUsedAt }: ApiKey): object {
   return { id, name, lastUsedAt }
 }
 
-/** An endpoint with the counts that a question shows. */
+/** An endpoint and the counts to show. */
 export interface CountedEndpoint extends EndpointOutlook {
   readonly endpoint: WebhookEndpoint
 }
 
-/** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint with this id */
+/** @throws `BusinessApiError` with code `not_found` if the organization has no endpoint with this id */
 export async function countEndpoint(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -104,7 +104,7 @@ export async function countEndpoint(
   return { endpoint, ...(await readOutlook(settings, owner, endpointId)) }
 }
 
-/** An endpoint is removed. */
+/** For removing an endpoint. */
 export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   const unrecoverable = `${countOf(recoverable, 'failed or skipped delivery', 'failed or skipped deliveries')}`
@@ -114,7 +114,7 @@ export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint):
   }
 }
 
-/** An endpoint is disabled. */
+/** For disabling an endpoint. */
 export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   return {
@@ -123,7 +123,7 @@ export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence
   }
 }
 
-/** The signing secret of an endpoint is rotated. */
+/** For rotating an endpoint's signing secret. */
 export function ofRotatingSecret(
   { endpoint, waiting }: CountedEndpoint,
   overlapMs: number = OVERLAP_MS,
@@ -144,9 +144,9 @@ function describeWaiting(count: number): string {
 }
 
 /**
- * Deliveries are sent again.
+ * For recovering deliveries.
  *
- * @param disabled ids of the disabled endpoints among theirs
+ * @param disabled ids of the disabled endpoints
  */
 export function ofRecovering(
   owner: string,
@@ -166,7 +166,7 @@ export function ofRecovering(
   }
 }
 
-/** Events are purged. @param age as typed: `30d` */
+/** For purging events. @param age the age as it was typed, for example `30d` */
 export function ofPurging(preview: PurgePreview, age: string): Consequence {
   const { events, organizations, failed, isPartial } = preview
   const count = (number: number, noun: string): string => countOf(number, noun, `${noun}s`, isPartial)

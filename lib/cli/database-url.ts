@@ -3,10 +3,10 @@ import { connectionStringFault } from '../postgres/connection/source.ts'
 import { UsageError } from './failure.ts'
 
 /**
- * A connection string that can be used. No error repeats the connection string, because the string holds a password. Errors do
- * name the host, so no part of the password may be taken for the host.
+ * Validates a connection string. Errors never contain the string because it includes a password. They do contain the
+ * host, so we have to make sure that it doesn't include part of the password.
  *
- * @param source the variable, for messages
+ * @param source the name of the variable for messages
  * @throws `UsageError`
  */
 export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'): string {
@@ -19,14 +19,14 @@ export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'
   return url
 }
 
-/** Splits before a name, because a connection string may have several hosts with commas between them. */
+/** Only matches before a name, because a connection string can list several hosts separated by commas. */
 const NEXT_NAME = /,\s*(?=[^,=/]*=[^,=/]*:\/\/)/
 const SHARD = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(?!.*:\/\/.*:\/\/)(\S*)\s*$/
 
 /**
- * Reads `a=postgres://…,b=postgres://…`. No error repeats a part, because of the passwords.
+ * Parses `a=postgres://…,b=postgres://…`. Errors never contain any part of it because of the passwords.
  *
- * @returns the connection strings by the names of the shards; empty for a missing string
+ * @returns the connection strings by name of the shard. Empty if there is no string
  * @throws `UsageError`
  */
 export function readDatabaseUrls(text: string | undefined): ReadonlyMap<string, string> {

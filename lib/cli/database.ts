@@ -10,12 +10,12 @@ import type { Installation } from '../webhooks/installation.ts'
 import { Failure } from './failure.ts'
 import type { Session } from './session.ts'
 
-// The ways from a command to the database. Each way opens connections, and closes them in any case.
+// Functions that connect a command to the database. They always close their connections.
 
-/** Long enough for a large table, and an operator still waits. */
+/** Enough for large tables, while still short enough for an operator to wait. */
 const STATEMENT_TIMEOUT_MS = 30_000
 
-/** Runs work with an inspector for the whole database, even one that was never migrated. */
+/** Calls a function with an inspector, which works for any database, including one that has never been migrated. */
 export async function withInspector<Result>(
   url: string,
   work: (inspector: Inspector) => Promise<Result>,
@@ -28,7 +28,7 @@ export async function withInspector<Result>(
   }
 }
 
-/** Gives work a store. Goes through a transaction-mode pooler too: a few statements need no preparation. */
+/** Calls a function with a store. Works behind a pooler in transaction mode, since nothing has to be prepared. */
 export async function withStore<Result>(
   session: Session,
   work: (store: PostgresStore) => Promise<Result>,
@@ -49,12 +49,12 @@ export async function withStore<Result>(
   }
 }
 
-/** Reads the installation that the database belongs to; null if no loop has started yet. Writes nothing. */
+/** Reads the installation the database belongs to, or `null` if no loop has been started yet. Writes nothing. */
 export function readInstallation(session: Session): Promise<Installation | null> {
   return withInspector(session.databaseUrl(), (inspector) => inspector.installation())
 }
 
-/** Gives work the calls of an organization's administrator. */
+/** Calls a function with the calls for an organization's administrators. */
 export function withSettings<Result>(
   session: Session,
   work: (settings: DeveloperSettings<string, string>) => Promise<Result>,
@@ -63,7 +63,10 @@ export function withSettings<Result>(
   return withStore(session, (store) => work(createDeveloperSettings(store, options)))
 }
 
-/** @throws {@link Failure} where the schema does not fit this version, before a statement fails with a message that is hard to understand */
+/**
+ * @throws {@link Failure} if the schema doesn't match this version. Otherwise statements would fail
+ * with confusing errors
+ */
 export async function requireSchema(url: string): Promise<void> {
   const schema = await withInspector(url, (inspector) => inspector.schema())
   refuseUnusable(schema)
@@ -71,7 +74,7 @@ export async function requireSchema(url: string): Promise<void> {
   throw new Failure(`Cannot use this database: ${describePending(schema)}; run: business-api-kit migrate`)
 }
 
-/** `it is not migrated yet`, or the names of the pending migrations. */
+/** Returns `it is not migrated yet` or the names of the pending migrations. */
 export function describePending({ current, pending }: SchemaState): string {
   if (current === 0) return 'it is not migrated yet'
   const names = pending.map(({ name }) => name).join(', ')

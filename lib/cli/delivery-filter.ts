@@ -5,7 +5,7 @@ import { parsePast } from './durations.ts'
 import { UsageError } from './failure.ts'
 import * as flag from './flags.ts'
 
-/** Flags that select deliveries. */
+/** Flags for filtering deliveries. */
 export const FILTER_FLAGS = {
   endpoint: flag.text('ID', 'only to this endpoint'),
   subject: flag.text('ID', 'only about this record, for example an invoice'),
@@ -15,9 +15,9 @@ export const FILTER_FLAGS = {
 }
 
 /**
- * Reads the filter of the calls from the flags.
+ * Converts the flags to a filter.
  *
- * @throws `UsageError` for a period without a moment
+ * @throws `UsageError` if the period is empty
  */
 export function readDeliveryFilter(flags: flag.Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
   const { endpoint: endpointId, subject: subjectId, ...filter } = flags

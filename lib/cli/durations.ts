@@ -1,7 +1,7 @@
 import { isIsoMoment } from '../base/fields.ts'
 import { UsageError } from './failure.ts'
 
-// Times in the form that people write and read.
+// Parses and formats durations and times for people.
 
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -14,10 +14,10 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const DURATION = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d|w)$/
 
-/** A century: databases cannot add a much longer interval. */
+/** A century. Databases can't handle much longer intervals. */
 const DURATION_MAX_MS = 36_500 * 86_400_000
 
-/** Milliseconds of `90s`, `30m`, `24h`, `7d`, `0`. @throws `UsageError` */
+/** Parses a duration such as `90s`, `30m`, `24h`, `7d` or `0` to milliseconds. @throws `UsageError` */
 export function parseDuration(text: string, source: string): number {
   const ms = readDuration(text)
   if (ms !== null) return ms
@@ -26,7 +26,11 @@ export function parseDuration(text: string, source: string): number {
   )
 }
 
-/** `false` for `never`, else as {@link parseDuration}. @throws `UsageError` */
+/**
+ * Returns `false` for `never`. Otherwise the same as {@link parseDuration}, but `0` is invalid.
+ *
+ * @throws `UsageError`
+ */
 export function parseRetention(text: string, source: string): number | false {
   if (text === 'never') return false
   const ms = readDuration(text)
@@ -36,12 +40,21 @@ export function parseRetention(text: string, source: string): number | false {
   )
 }
 
-/** A moment in the past: `24h` for 24 hours ago, a day `2026-01-31` in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+/**
+ * Parses a time in the past. Can be `24h` for 24 hours ago, a day in UTC such as `2026-01-31`, or ISO 8601 with
+ * a time zone.
+ *
+ * @throws `UsageError`
+ */
 export function parsePast(text: string, source: string): Date {
   return parseMoment(text, source, -1)
 }
 
-/** A moment in the future: `90d` from now, a day in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+/**
+ * Parses a time in the future. Can be `90d` for 90 days from now, a day in UTC, or ISO 8601 with a time zone.
+ *
+ * @throws `UsageError`
+ */
 export function parseFuture(text: string, source: string): Date {
   const moment = parseMoment(text, source, 1)
   if (moment.getTime() > Date.now()) return moment
@@ -54,7 +67,7 @@ function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
   const moment = ms === null ? new Date(text.toUpperCase()) : new Date(Date.now() + direction * ms)
   const isReadable = ms !== null || (DAY.test(text) ? isIsoMoment(`${text}T00:00Z`) : isIsoMoment(text))
-  // Also false for an invalid time.
+  // This is also false if the time is invalid.
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(
@@ -69,7 +82,7 @@ function readDuration(text: string): number | null {
   return ms <= DURATION_MAX_MS ? ms : null
 }
 
-/** `12 ms`, `1.5 s`, `4 min`, `2 h 5 min`, `3 d 4 h`. */
+/** Formats a duration, for example `12 ms`, `1.5 s`, `4 min`, `2 h 5 min` or `3 d 4 h`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
@@ -84,12 +97,12 @@ function join(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`
 }
 
-/** `2026-01-31 09:00:00Z`: a timestamp of the library without its milliseconds. */
+/** Formats a timestamp of the library without milliseconds, for example `2026-01-31 09:00:00Z`. */
 export function formatMoment(timestamp: string): string {
   return timestamp.replace('T', ' ').replace(/\.\d+Z$/, 'Z')
 }
 
-/** The time of a line for people: `09:00:01Z`. */
+/** Returns the current time for a line of output, for example `09:00:01Z`. */
 export function formatNow(): string {
   return `${new Date().toISOString().slice(11, 19)}Z`
 }

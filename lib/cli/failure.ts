@@ -4,24 +4,24 @@ import { connectionFault } from '../postgres/connection/connection-fault.ts'
 import { describeTarget, readTarget } from '../postgres/connection/target.ts'
 import { dashed } from './names.ts'
 
-/** A command line that cannot be understood or is not complete; nothing was changed. Ends the process with 2. */
+/** The command line is invalid or incomplete. Nothing was changed. The exit code is 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** A command that failed, or was not run completely. Ends the process with 1. */
+/** The command failed or didn't complete. The exit code is 1. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }
 
-/** The end of a process that has failed. */
+/** How a failed process ends. */
 export interface FailureReport {
-  /** A single line without secrets. */
+  /** A single line that doesn't contain secrets. */
   readonly line: string
   readonly exitCode: 1 | 2
 }
 
-/** Describes a failure in a single line, without a stack trace and without a connection string. */
+/** Describes a failure in a single line without a stack trace or connection string. */
 export function describeFailure(error: unknown): FailureReport {
   const { text, exitCode } = judge(error)
   const inWords = text.replaceAll('the connection string', 'DATABASE_URL').replaceAll(/\s+/g, ' ')
@@ -36,7 +36,7 @@ function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 
   const fault = connectionFault(error)
   if (fault !== null) return { text: `Cannot reach PostgreSQL: ${fault}`, exitCode: 1 }
   const [, option] = /^Cannot use option '(\w+)/.exec(error.message) ?? []
-  // The options that commands pass on are flags here.
+  // The options of the library are flags on the command line.
   if (option)
     return {
       text: error.message.replace(`option '${option}'`, dashed(option.replace(/Ms$/, ''))),
@@ -51,14 +51,14 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
     return { text: inFlags(message), exitCode: code === INVALID_INPUT ? 2 : 1 }
   }
   const detail = connectionFault(cause) ?? (cause instanceof Error ? cause.message || codeOf(cause) : '')
-  // Messages of migrate() hold the detail.
+  // Messages of migrate() already contain the detail.
   return { text: inFlags(message.endsWith(detail) ? message : `${message}: ${detail}`), exitCode: 1 }
 }
 
 /**
- * Adds the server, the user and the database to a failure of the connection, and leaves any other failure unchanged.
+ * If the error is a connection failure, adds the server, user and database. Otherwise returns it unchanged.
  *
- * @param url a connection string; the password is not repeated
+ * @param url the connection string. Its password isn't included
  */
 export function nameTarget(error: unknown, url: string): unknown {
   const isUnavailable = error instanceof BusinessApiError && error.code === STORE_UNAVAILABLE
@@ -70,7 +70,7 @@ export function nameTarget(error: unknown, url: string): unknown {
   return new Failure(`${action} ${target}${reason.join('')}`)
 }
 
-/** Fields of the typed calls with a flag of another name. */
+/** Flags with a different name than the field in the library. */
 const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   organizationId: '--organization',
   endpointId: '--endpoint',
@@ -82,7 +82,7 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   states: '--state',
 }
 
-/** Refusals, each with advice for an operator. */
+/** Messages for which there is additional advice. */
 const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
   [/ was rejected: must be https$/, '; --allow-http allows it, for development'],
   [
@@ -91,7 +91,7 @@ const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
   ],
 ]
 
-/** Translates a library message for the command line: fields and options become flags and variables. */
+/** Rewrites a message of the library for the command line by replacing fields and options with flags and variables. */
 export function inFlags(message: string): string {
   const [, advice = ''] = ADVICE.find(([refusal]) => refusal.test(message)) ?? []
   const inWords = message
@@ -106,7 +106,7 @@ export function inFlags(message: string): string {
   return inWords + advice
 }
 
-/** The code of a PostgreSQL or network error; empty for an error without a code. */
+/** Returns the code of a PostgreSQL or network error, or an empty string if it has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

@@ -3,55 +3,55 @@ import type { Service } from '../service.ts'
 import { UsageError } from './failure.ts'
 import { dashed } from './names.ts'
 
-/** A command's flag: its form on the command line, and how its values are parsed. */
+/** A flag of a command and how to parse its values. */
 export interface Flag<Value = unknown> {
-  /** The placeholder of the value in help texts; null for a flag without a value. */
+  /** Placeholder for the value in help texts, or `null` if the flag has no value. */
   readonly takes: string | null
   readonly help: string
   readonly isRequired: boolean
   readonly isRepeatable: boolean
-  /** One letter: `o` for `-o`. */
+  /** A letter, for example `o` for `-o`. */
   readonly short?: string
-  /** The environment variable that stands in for a flag that was not typed. */
+  /** Environment variable to use if the flag isn't passed. */
   readonly variable?: string
   /**
-   * Reads the value.
+   * Parses the value.
    *
-   * @param texts as typed, in order; empty for a flag that was not typed
-   * @param source the name for messages: `--expires`, or the environment variable
-   * @param service of --service, for names that the host may add to
+   * @param texts the strings as typed, in order. Empty if the flag wasn't passed
+   * @param source the name to use in messages, either a flag such as `--expires` or an environment variable
+   * @param service the service from --service, which may define additional names
    * @throws `UsageError`
    */
   read(texts: readonly string[], source: string, service: Service): Value
 }
 
-/** A command's flags by their names in the code: `allowHttp` is typed `--allow-http`. */
+/** The flags of a command by their names in the code. For example, `allowHttp` is typed as `--allow-http`. */
 export type Flags = Readonly<Record<string, Flag>>
 
-/** The values of flags by the same names. */
+/** The values of the flags by the same names. */
 export type Values<F extends Flags> = {
   readonly [Name in keyof F]: F[Name] extends Flag<infer Value> ? Value : never
 }
 
-/** Turns a string into a value. @throws `UsageError` */
+/** Converts a string to a value. @throws `UsageError` */
 export type Parse<Value> = (text: string, source: string, service: Service) => Value
 
-/** Names to choose from: fixed, or those of the service. */
+/** The allowed names, which can depend on the service. */
 type Choices<Name extends string> = readonly Name[] | ((service: Service) => readonly Name[])
 
 const ONCE = { isRequired: false, isRepeatable: false }
 
-/** A flag without a value. */
+/** Creates a flag without a value. */
 export function toggle(help: string): Flag<boolean> {
   return { takes: null, help, ...ONCE, read: (texts) => texts.length > 0 }
 }
 
-/** A flag with a string. */
+/** Creates a flag whose value is a string. */
 export function text(takes: string, help: string): Flag<string | undefined> {
   return { takes, help, ...ONCE, read: ([given]) => given }
 }
 
-/** A flag with a string that stands for another value. */
+/** Creates a flag whose value is parsed from a string. */
 export function parsed<Value>(takes: string, help: string, parse: Parse<Value>): Flag<Value | undefined> {
   return {
     takes,
@@ -61,7 +61,7 @@ export function parsed<Value>(takes: string, help: string, parse: Parse<Value>):
   }
 }
 
-/** A flag with a name out of a set. */
+/** Creates a flag that accepts one of several names. */
 export function choice<Name extends string>(
   takes: string,
   help: string,
@@ -73,7 +73,11 @@ export function choice<Name extends string>(
   })
 }
 
-/** A flag with several names out of a set, separated by commas. @param alone for messages, another text: `, or all` */
+/**
+ * Creates a flag that accepts several names separated by commas.
+ *
+ * @param alone another value for messages, for example `, or all`
+ */
 export function choices<Name extends string>(
   takes: string,
   help: string,
@@ -97,7 +101,7 @@ function findName<Name extends string>(given: string, names: readonly Name[]): N
   return names.find((name) => name === given)
 }
 
-/** Repeats the string only if a name is close: any other string may be a secret. */
+/** Only shows the value if it's close to one of the names. Otherwise it might be a secret. */
 function refuseName(
   given: string,
   names: readonly string[],
@@ -112,17 +116,17 @@ function refuseName(
   throw new UsageError(`Cannot use ${source} because ${reason}`)
 }
 
-/** A flag that may be given several times. */
+/** Creates a flag that can be passed several times. */
 export function repeated(takes: string, help: string): Flag<readonly string[]> {
   return { takes, help, isRequired: false, isRepeatable: true, read: (texts) => texts }
 }
 
-/** The same flag, also read from an environment variable. */
+/** Returns the same flag with an environment variable as a fallback. */
 export function orVariable<Value>(variable: string, flag: Flag<Value>): Flag<Value> {
   return { ...flag, variable }
 }
 
-/** The same flag, but required. */
+/** Returns the same flag, but required. */
 export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
   const { takes, variable } = flag
   const advice = variable === undefined ? '' : `; pass it, or set ${variable}`
@@ -137,16 +141,16 @@ export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
   }
 }
 
-/** A whole number. @throws `UsageError` */
+/** Parses a whole number. @throws `UsageError` */
 export function parseWhole(given: string, source: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given)
   throw new UsageError(`Cannot use ${source} because it must be a whole number`)
 }
 
 /**
- * Reads the typed flags, and the environment for all other flags.
+ * Reads all flags from the command line or the environment.
  *
- * @throws `UsageError` for the first flag that cannot be used
+ * @throws `UsageError` for the first invalid flag
  */
 export function readFlags<F extends Flags>(
   flags: F,

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type { Input } from './terminal.ts'
 
-/** The lines that a stream of the process brings. Reads nothing before the first question. */
+/** Reads lines from a stream of the process. Doesn't read anything until the first question. */
 export function createInput(stream: NodeJS.ReadStream): Input {
   return {
     isTTY: stream.isTTY,

@@ -9,10 +9,10 @@ import type { Terminal } from './terminal.ts'
 import { wrap } from './text.ts'
 
 /**
- * Carries out a command line. A failure is a single line on stderr, wrapped on a terminal.
+ * Runs a command line. If it fails, prints a single line to stderr, which is wrapped if that's a terminal.
  *
  * @param args the words after the program's name
- * @returns the exit code: 0 after success, 1 after a failure, 2 for a command line that cannot be understood
+ * @returns the exit code: 0 for success, 1 for failure, 2 if the command line is invalid
  */
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
@@ -25,7 +25,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Wraps a string for a terminal, which itself breaks lines in the middle of words; leaves one line for scripts. */
+/** Wraps a string for a terminal, which would break it in the middle of words. For scripts it stays on one line. */
 function wrapFor({ stderr }: Terminal, text: string): string {
   return stderr.isTTY ? wrap(text, stderr.columns ?? 80).join('\n') : text
 }
@@ -63,7 +63,7 @@ function find<Named extends Command | Group>(
   )
 }
 
-/** `revoke` alone is the second word of `keys revoke`. */
+/** For example, suggests `keys revoke` for `revoke`. */
 function suggestGroup(name: string): string {
   const full = COMMANDS.flatMap((entry) => {
     const isIn = 'commands' in entry && entry.commands.some((command) => command.name === name)
@@ -87,7 +87,7 @@ async function runCommand(
   }
 }
 
-/** Width of help in a file; wider text is hard to read on a terminal too. */
+/** Width of help if it isn't printed to a terminal, and its maximum otherwise, since wider text is hard to read. */
 const HELP_WIDTH = 100
 const HELP_WIDTH_MIN = 40
 

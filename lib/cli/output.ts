@@ -2,10 +2,10 @@ import { codeOf, Failure } from './failure.ts'
 import type { Output } from './terminal.ts'
 
 /**
- * Writes a result. A reader that stops early (`| head`) is not a failure, because the work is done.
+ * Writes a result. If the reader stops early (for example `| head`), that's not a failure because the work is done.
  *
- * @returns false when the reader has gone
- * @throws {@link Failure} for any other reason, such as a full disk
+ * @returns `false` if the reader is gone
+ * @throws {@link Failure} if writing fails for any other reason, for example because the disk is full
  */
 export async function writeResult(stdout: Output, text: string): Promise<boolean> {
   const error = await write(stdout, text)
@@ -14,10 +14,10 @@ export async function writeResult(stdout: Output, text: string): Promise<boolean
 }
 
 /**
- * Writes a secret that is shown only once: here a reader that has gone is a failure too.
+ * Writes a secret that is only shown once. Here it's a failure if the reader is gone.
  *
- * @param advice the next step after a loss, with the id of the new record
- * @throws {@link Failure} when the secret could not be written
+ * @param advice what to do if the secret is lost, including the id of the new record
+ * @throws {@link Failure} if the secret couldn't be written
  */
 export async function writeOnce(stdout: Output, text: string, advice: string): Promise<void> {
   const error = await write(stdout, text)
@@ -26,12 +26,12 @@ export async function writeOnce(stdout: Output, text: string, advice: string): P
   throw new Failure(`Cannot write the secret that is shown only once: ${reason}; ${advice}`)
 }
 
-/** Resolves with null once the output has been written, or with the error that prevented it. */
+/** Resolves with `null` once the text has been written, or with the error if it failed. */
 function write(stdout: Output, text: string): Promise<Error | null> {
   return new Promise((resolve) => stdout.write(text, (error) => resolve(error ?? null)))
 }
 
-/** The first write gets the first code, later writes the second. */
+/** The first write fails with the first code, later writes with the second. */
 const READER_GONE = ['EPIPE', 'ERR_STREAM_DESTROYED']
 
 function isReaderGone(error: Error): boolean {

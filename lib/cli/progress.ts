@@ -1,25 +1,24 @@
 import { QUEUE_COUNT_MAX } from '../webhooks/queue-counts.ts'
 import type { Output } from './terminal.ts'
 
-/** Shows on a terminal how far long work has come, and shows nothing elsewhere. */
+/** Shows the progress of long work, but only on a terminal. */
 export interface Progress {
-  /** False where the bar is not drawn, so counting for the bar is useless. */
+  /** `false` if nothing is drawn. In that case you don't need to count for it. */
   readonly isShown: boolean
-  /** Draws the bar. */
   show(done: number, total: number): void
-  /** Shows the seconds that a piece of work takes, until the work ends. */
+  /** Shows how many seconds the work is taking until it's done. */
   during<Result>(work: Promise<Result>): Promise<Result>
-  /** Leaves nothing behind. */
+  /** Removes the bar. */
   clear(): void
 }
 
 const BAR_WIDTH = 24
-/** More frequent frames cannot be read. */
+/** Redrawing more often would be too fast to read. */
 const REDRAW_MS = 100
 const SECOND_MS = 1000
 const ERASE_LINE = '\r\x1b[K'
 
-/** @param action the work in progress: "Recovering" */
+/** @param action what is being done, for example "Recovering" */
 export function createProgress(stream: Output, action: string): Progress {
   if (!stream.isTTY) return { isShown: false, show: () => {}, during: (work) => work, clear: () => {} }
   let drawnAt = Number.NEGATIVE_INFINITY
@@ -46,7 +45,7 @@ export function createProgress(stream: Output, action: string): Progress {
   }
 }
 
-/** `[######------] 50 %  1,000 of 2,000`: never above 100 %, although more work may come in than was counted. */
+/** Formats a bar such as `[######------] 50 %  1,000 of 2,000`. Never exceeds 100 %, even if the total was too low. */
 export function formatBar(done: number, total: number): string {
   const all = Math.max(done, total, 1)
   const filled = Math.floor((done / all) * BAR_WIDTH)
@@ -55,12 +54,12 @@ export function formatBar(done: number, total: number): string {
   return `[${bar}] ${percent} %  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
 }
 
-/** `9,876`, or `10,000 and more` for a count of the queue that ended before all was counted. */
+/** Formats a queue count, for example `9,876`, or `10,000 and more` if counting stopped there. */
 export function formatBounded(count: number): string {
   return count > QUEUE_COUNT_MAX ? `${formatCount(QUEUE_COUNT_MAX)} and more` : formatCount(count)
 }
 
-/** `1,234,567` */
+/** Formats a number, for example `1,234,567`. */
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US')
 }

@@ -8,17 +8,17 @@ export const RATE_FLAGS = {
   burst: parsed('N', 'requests at once', parseNumber),
 }
 
-/** A number with decimals. @throws `UsageError` */
+/** Parses a number with decimals. @throws `UsageError` */
 export function parseNumber(given: string, source: string): number {
   if (/^\d{1,10}(\.\d{1,3})?$/.test(given)) return Number(given)
   throw new UsageError(`Cannot use ${source} because it must be a number like 10 or 0.5`)
 }
 
 /**
- * Joins the two flags of a rate limit.
+ * Combines the two flags of a rate limit.
  *
- * @returns undefined for neither
- * @throws `UsageError` for a single flag, and for numbers out of bounds
+ * @returns the limit, or `undefined` if neither flag was passed
+ * @throws `UsageError` if only one of them was passed or a number is out of bounds
  */
 export function readRate(perSecond: number | undefined, burst: number | undefined): RateLimit | undefined {
   if (perSecond === undefined && burst === undefined) return undefined
@@ -33,7 +33,7 @@ export function readRate(perSecond: number | undefined, burst: number | undefine
   )
 }
 
-/** `10/s, burst 100` */
+/** Formats a rate limit, for example `10/s, burst 100`. */
 export function describeRate({ perSecond, burst }: RateLimit): string {
   return `${perSecond}/s, burst ${burst}`
 }

@@ -1,19 +1,19 @@
 import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 
-// A floor for the age of erased events. Without a floor, `1s` typed for `1d` erases the whole log, with failed deliveries that no
-// subscriber has received and no operator has seen.
+// A minimum age for erasing events. Without it, typing `1s` instead of `1d` would erase the whole log, including failed
+// deliveries that no subscriber has received and no operator has seen.
 
 /** Flags of commands that erase old events. */
 export const RECENT_FLAGS: { readonly allowRecent: Flag<boolean> } = {
   allowRecent: toggle('erase also events that are younger than 1d'),
 }
 
-/** Long enough for a person to see a failed delivery and recover it. */
+/** Gives people enough time to notice a failed delivery and recover it. */
 const AGE_MIN_MS = 86_400_000
 
 /**
- * Rejects an age below a day without explicit permission.
+ * Rejects an age of less than a day unless it's explicitly allowed.
  *
  * @param source the flag with the age, for the message
  * @throws `UsageError`

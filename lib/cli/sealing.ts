@@ -4,14 +4,18 @@ import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import type { Session } from './session.ts'
 
-// Keys come from the environment only, because every user of the machine can read a command line.
+// Keys are only read from the environment, because all users of a machine can see command lines.
 
 /** Flags of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
   allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unencrypted'),
 }
 
-/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for an invalid one */
+/**
+ * Returns the keys in BUSINESS_API_SECRET_KEYS, or an empty list if it isn't set.
+ *
+ * @throws `UsageError` if a key is invalid
+ */
 export function readSecretKeys({ terminal }: Session): readonly string[] {
   const given = terminal.env.BUSINESS_API_SECRET_KEYS
   const secretKeys = given ? given.split(',').map((key) => key.trim()) : []
@@ -25,7 +29,11 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
   return secretKeys
 }
 
-/** Reads the sealing of a new signing secret. @throws `UsageError` without keys and without `--allow-plaintext-secrets` */
+/**
+ * Returns the options for sealing a new secret.
+ *
+ * @throws `UsageError` without keys unless `--allow-plaintext-secrets` is set
+ */
 export function readSealing(
   session: Session,
   { allowPlaintextSecrets }: { readonly allowPlaintextSecrets: boolean },
@@ -40,19 +48,19 @@ export function readSealing(
 
 // --- The stored secrets ---
 
-/** Maximum number of endpoints whose credentials are checked. Each takes some 20 microseconds, and few databases have more. */
+/** Maximum number of endpoints to check. Each takes around 20 microseconds, and few databases have more. */
 export const SECRETS_CHECKED_MAX = 10_000
 
-/** The numbers of stored signing secrets and headers, in all and by form. */
+/** The number of stored signing secrets and headers, in total and by state. */
 interface SecretsJudgement {
   readonly total: number
-  /** Sealed with a key that is not given, or changed since. */
+  /** Sealed with a key that we don't have, or modified. */
   readonly unopened: number
-  /** Stored unsealed. */
+  /** Stored as plain text. */
   readonly open: number
 }
 
-/** Tries to open the stored signing secrets and headers, and discards them at once. */
+/** Tries to open the stored signing secrets and headers. The results are immediately discarded. */
 export function judgeSecrets(
   stored: readonly StoredSecrets[],
   secretKeys: readonly string[],

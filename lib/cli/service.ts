@@ -4,9 +4,9 @@ import { defineService, type Service, type ServiceOptions } from '../service.ts'
 import { UsageError } from './failure.ts'
 
 /**
- * Reads the service from a module of the host, in which the host's own processes have it from too.
+ * Reads the service from one of the host's modules. The host's processes should use the same module.
  *
- * @param path undefined for the default names
+ * @param path the module, or `undefined` for the default names
  * @throws `UsageError`
  */
 export async function readService(path: string | undefined): Promise<Service> {

@@ -7,49 +7,53 @@ import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
 import { visibleJson, visibleLines } from './text.ts'
 
-/** The surroundings of a running command: argument, database, and streams. */
+/** The context of a running command, including its argument, database and streams. */
 export interface Session {
   readonly terminal: Terminal
-  /** The word after the command's name; empty for a command without an argument. */
+  /** The word after the command's name, or empty if there is none. */
   readonly argument: string
   readonly isJson: boolean
-  /** The host's service; without --service, the default names. */
+  /** The host's service, or the default names without --service. */
   readonly service: Service
   /**
-   * The width for tables: the columns of the terminal; infinite for a file or a pipe.
+   * Returns the width for tables, which is the number of columns of the terminal, or infinite for a file or pipe.
    *
-   * @param isWide true for the infinite width on a terminal too
+   * @param isWide if `true`, always infinite
    */
   width(isWide?: boolean): number
-  /** The connection strings in DATABASE_URLS by shard name; empty without. */
+  /** The connection strings in DATABASE_URLS by name of the shard, or empty if it isn't set. */
   readonly shards: ReadonlyMap<string, string>
-  /** The name of the shard, where the command is run on each; otherwise null. */
+  /** The name of the shard if the command runs on each of them, otherwise `null`. */
   readonly shard: string | null
-  /** Reads the connection string. @throws `UsageError` where it is missing, also beside DATABASE_URLS, or cannot be used */
+  /**
+   * Returns the connection string.
+   *
+   * @throws `UsageError` if it's missing (which includes using DATABASE_URLS) or invalid
+   */
   databaseUrl(): string
-  /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
+  /** If the error is a connection failure, adds the server, user and database. Otherwise returns it unchanged. */
   explain(error: unknown): unknown
-  /** True where a flag or variable names a database. */
+  /** `true` if a flag or variable names a database. */
   readonly hasDatabase: boolean
   /**
-   * Prints the result: a JSON value, or text for people, which ends with a line break.
+   * Prints the result, either as JSON or as text for people, which must end with a line break.
    *
-   * @returns false when the reader has gone
+   * @returns `false` if the reader is gone
    */
   print(value: object, toText: () => string): Promise<boolean>
   /**
-   * Prints a secret that cannot be shown again.
+   * Prints a secret that can't be shown again.
    *
-   * @param advice the next step after a loss, with the id of the new record
+   * @param advice what to do if the secret is lost, including the id of the new record
    */
   printOnce(value: object, secret: string, advice: string): Promise<void>
-  /** Prints a remark for people beside the result. */
+  /** Prints a remark for people in addition to the result. */
   note(line: string): void
-  /** @param action the work in progress: "Recovering" */
+  /** @param action what is being done, for example "Recovering" */
   progress(action: string): Progress
 }
 
-/** Creates the session of a command. Missing values are noticed at their first use. */
+/** Creates the session of a command. Missing values only cause an error when they are used. */
 export function createSession(
   terminal: Terminal,
   common: {

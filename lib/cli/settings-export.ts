@@ -4,10 +4,10 @@ import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventNote } from '../webhooks/event-log.ts'
 
-// The lines of an export about everything that the developer settings show of an organization. All reads go through a store, and none
-// returns a digest, a signing secret or a header's value.
+// The lines of an export about an organization's settings, with everything that the developer settings show. All of it
+// is read through a store, so it never includes digests, signing secrets or header values.
 
-/** The kinds of lines beside the records, each after the kinds that it refers to. */
+/** The kinds of lines other than records. Each comes after the kinds it refers to. */
 export const SETTINGS_KINDS = [
   'api_key',
   'rate_limit',
@@ -17,10 +17,10 @@ export const SETTINGS_KINDS = [
   'audit_entry',
 ] as const
 
-/** A kind of line beside the records. */
+/** One of {@link SETTINGS_KINDS}. */
 export type SettingsKind = (typeof SETTINGS_KINDS)[number]
 
-/** The slices of a store that the lines are read from. */
+/** The parts of a store that are read. */
 export type SettingsSource = Pick<
   BusinessApiStore,
   'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit' | 'service'
@@ -30,16 +30,16 @@ export type SettingsSource = Pick<
 type Pages = AsyncGenerator<readonly string[], void, undefined>
 
 const PAGE_SIZE = 200
-/** Maximum number of event bodies read in a statement: up to 256 KiB each, or 4 MiB if the host allows it. */
+/** Maximum number of event bodies per statement. They are up to 256 KiB each, or 4 MiB if the host allows it. */
 const BODIES_READ = 8
-/** Maximum number of deliveries whose attempts are read in a statement: a few attempts each, with up to 4 KiB of a response. */
+/** Maximum number of deliveries per statement. Each has a few attempts with up to 4 KiB of a response. */
 const ATTEMPTS_READ = 64
-/** Before every event. */
+/** Earlier than any event. */
 const BEGINNING = '0001-01-01T00:00:00.000Z'
 
 /**
- * Reads everything of one kind that the store has for an organization, in keyset pages of bounded size: a page costs the same at the
- * end of a long log as at its start. A row that is added meanwhile may be in the export or not.
+ * Reads everything of one kind that the store has about an organization. Uses keyset pagination with pages of limited
+ * size, so a page costs the same at any point of a long log. Rows added in the meantime may or may not be included.
  *
  * @returns pages of lines such as `{"kind":"endpoint","record":{…}}`
  */
@@ -105,7 +105,7 @@ function linesOf(kind: SettingsKind, records: readonly object[]): readonly strin
   return records.map((record) => JSON.stringify({ kind, record }))
 }
 
-/** The record of an event is its envelope, with the very digits and spaces that subscribers have received. */
+/** The record of an event is its envelope, exactly as subscribers have received it. */
 async function eventLines(
   eventLog: SettingsSource['eventLog'],
   organizationId: string,
@@ -118,14 +118,14 @@ async function eventLines(
   const bodyOf = new Map(bodies.map(({ id, body }) => [id, body]))
   return notes.flatMap(({ id, onlyEndpointId }) => {
     const body = bodyOf.get(id)
-    // Purged since the page was read.
+    // The event was purged in the meantime.
     if (body === undefined) return []
     const beside = onlyEndpointId === null ? '' : `,"onlyEndpointId":${JSON.stringify(onlyEndpointId)}`
     return [`{"kind":"event","record":${onOneLine(body)}${beside}}`]
   })
 }
 
-/** A line break in a JSON text stands between tokens, never inside a string: a space means the same. */
+/** In JSON, line breaks only occur between tokens and never inside strings, so we can replace them with spaces. */
 function onOneLine(json: string): string {
   return json.replace(/[\r\n]+/g, ' ')
 }

@@ -3,10 +3,10 @@ import { createPostgresStore, type PostgresStoreOptions } from '../postgres/stor
 import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
 import type { Session } from './session.ts'
 
-// DATABASE_URLS names the shards of an installation. A command on an organization goes to its shard; a command on a database is carried
-// out on every shard, and a shard that is away does not stop the others.
+// DATABASE_URLS lists the shards of an installation. A command about an organization runs on the organization's shard.
+// A command about a database runs on every shard, even if another shard is unavailable.
 
-/** Opens the store over shards. */
+/** Opens a store that covers all shards. */
 export function openShards(
   databases: ReadonlyMap<string, string>,
   options: PostgresStoreOptions,
@@ -15,7 +15,7 @@ export function openShards(
   return createShardedStore({ shards: Object.fromEntries(stores) })
 }
 
-/** Finds the database of an organization. */
+/** Returns the database of an organization. */
 export async function findDatabase(
   databases: ReadonlyMap<string, string>,
   organizationId: string,
@@ -29,11 +29,12 @@ export async function findDatabase(
 }
 
 /**
- * Carries a command out on every shard, and prints the results under the names of the shards.
+ * Runs a command on every shard and prints the results under the names of the shards.
  *
- * @param isParallel false for a command that asks before it goes on
- * @param run carries the command out on one shard
- * @throws {@link Failure} with the failures of all shards; `UsageError` if none could understand the command line
+ * @param isParallel `false` if the command asks for confirmation
+ * @param run runs the command on one shard
+ * @throws {@link Failure} with the failures of all shards, or `UsageError` if the command line was invalid for
+ * all of them
  */
 export async function runOnEach(
   { shards, ...session }: Session,

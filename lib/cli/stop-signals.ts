@@ -1,14 +1,13 @@
 import { constants } from 'node:os'
 import type { Signal, Terminal } from './terminal.ts'
 
-/** npm passes on a signal that the terminal has already sent to the whole process group: two signals within this time count as a single signal. */
+/** npm forwards a signal that the terminal has already sent to us, so signals within this time count as one. */
 const SAME_SIGNAL_MS = 300
 
-/** The signals that ask a long-running command to stop. */
+/** The signals for stopping a long-running command. */
 export interface StopSignals {
-  /** Resolves at the first signal; a second signal ends the process. */
+  /** Resolves at the first signal. A second signal ends the process. */
   readonly first: Promise<void>
-  /** Ends the listening. */
   end(): void
 }
 

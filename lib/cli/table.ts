@@ -8,23 +8,23 @@ export interface Column<Row> {
 }
 
 const GAP = 2
-/** Indentation of a row's further lines. */
+/** Indentation of a row's additional lines. */
 const INDENT = 2
-/** A narrower column of wrapped text makes rows taller than a line of their own does. */
+/** With less space for a column, wrapping makes rows taller than moving the column to a separate line. */
 const WRAPPED_MIN = 60
 
-/** A column with its cells, the title first. */
+/** A column with its cells, starting with the title. */
 interface MeasuredColumn {
   readonly cells: readonly string[]
-  /** Width of the widest cell, or what the terminal has left for cells that are wrapped. */
+  /** Width of the widest cell, or the available space if cells are wrapped. */
   readonly width: number
 }
 
 /**
- * Formats rows in aligned columns under their titles. No column is left out and no cell is cut: where the terminal is too
- * narrow for a row, each row goes on in further, indented lines.
+ * Formats rows in aligned columns with titles. Columns are never left out and cells never truncated. If the terminal is
+ * too narrow, each row continues on indented lines.
  *
- * @param width columns of the terminal; infinite for one line for each row
+ * @param width columns of the terminal, or infinite to put each row on a single line
  */
 export function formatTable<Row>(
   columns: readonly Column<Row>[],
@@ -42,7 +42,7 @@ export function formatTable<Row>(
   return lines.map((line) => `${line}\n`).join('')
 }
 
-/** Distributes the columns over the lines of a row, in order, as many as each line can hold. */
+/** Distributes the columns over the lines of a row, in order. Each line gets as many as fit. */
 function distribute(
   columns: readonly MeasuredColumn[],
   width: number,
@@ -53,7 +53,7 @@ function distribute(
     const isLast = index === columns.length - 1
     const group = groups.at(-1) ?? []
     const rest = left - (group.length === 0 ? 0 : GAP)
-    // The last column takes the rest of its line where that is wide enough for text.
+    // The last column gets the rest of its line if there is enough space for text.
     if (column.width <= rest || (isLast && rest >= WRAPPED_MIN)) {
       group.push({ ...column, width: Math.min(column.width, rest) })
       left = rest - column.width
@@ -66,7 +66,7 @@ function distribute(
   return groups.filter((group) => group.length > 0)
 }
 
-/** Formats the cells of a row that share a line; empty for a further line without any value. */
+/** Formats the cells of a row that share a line. Additional lines are left out if all of their cells are empty. */
 function formatCells(columns: readonly MeasuredColumn[], row: number, indent: number): readonly string[] {
   const cells = columns.map((column) => column.cells[row] ?? '')
   if (indent > 0 && cells.every((cell) => cell === '-')) return []
@@ -78,7 +78,7 @@ function formatCells(columns: readonly MeasuredColumn[], row: number, indent: nu
   })
 }
 
-/** Formats names and values in two columns, and leaves out names without a value. */
+/** Formats names and values in two columns. Names without a value are left out. */
 export function formatDetails(
   details: readonly (readonly [name: string, value: string | null])[],
   width: number,

@@ -1,37 +1,37 @@
 import type { Readable } from 'node:stream'
 
-/** A place for text: a stream of the process, or its replacement in a test. */
+/** A stream of the process that can be replaced in tests. */
 export interface Output {
-  /** @param done called once the text is written, or with the error that prevented it */
+  /** @param done called when the text has been written, or with an error if that failed */
   write(text: string, done?: (error?: Error | null) => void): unknown
   readonly isTTY?: boolean | undefined
   readonly columns?: number | undefined
 }
 
-/** The source of answers to questions. */
+/** The input stream of the process. */
 export interface Input {
   readonly isTTY?: boolean | undefined
-  /** The whole input, for a command that reads records. */
+  /** The whole input, for commands that read records. */
   stream(): Readable
-  /** Reads the next line without its line break; null at the end of the input. */
+  /** Reads the next line without its line break. Resolves with `null` at the end of the input. */
   readLine(): Promise<string | null>
 }
 
-/** The signals that ask a process to end. */
+/** A signal that asks a process to end. */
 export type Signal = 'SIGINT' | 'SIGTERM'
 
-/** The parts of its process that a command uses. */
+/** The parts of the process that commands use. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdin: Input
-  /** Output of results. */
+  /** For results. */
   readonly stdout: Output
-  /** Everything else that people read. */
+  /** For everything else. */
   readonly stderr: Output
   readonly signals: {
     on(signal: Signal, listener: () => void): unknown
     off(signal: Signal, listener: () => void): unknown
   }
-  /** Ends the process at once, also in the middle of work. */
+  /** Ends the process immediately, whatever it's doing. */
   exit(code: number): void
 }

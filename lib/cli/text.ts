@@ -1,8 +1,8 @@
 import { replaceUnseen, visible } from '../base/visible-text.ts'
 
-// Text for a terminal. Strangers wrote much of it, for example descriptions and subscribers' responses.
+// Formats text for a terminal. Much of it is untrusted, for example descriptions and responses of subscribers.
 
-/** JSON with every character that is not seen in the escaped form: the same value, which no terminal obeys. */
+/** Escapes invisible characters in a JSON string. The value is the same, but a terminal doesn't interpret them. */
 export function visibleJson(json: string): string {
   return replaceUnseen(json, (character) =>
     Array.from({ length: character.length }, (_, unit) => {
@@ -11,34 +11,34 @@ export function visibleJson(json: string): string {
   )
 }
 
-/** The beginning of a subscriber's response, marked as binary if it could not be decoded. */
+/** Returns the start of a subscriber's response, with a note if it couldn't be decoded. */
 export function describeExcerpt(excerpt: string): string {
   return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
 }
 
-/** As {@link visible}, but keeps line breaks. */
+/** Like {@link visible}, but keeps line breaks. */
 export function visibleLines(text: string): string {
   return text.split(/\r?\n/).map(visible).join('\n')
 }
 
 const segmenter = new Intl.Segmenter()
-/** Characters that take two columns: the scripts of East Asia, and emoji. */
+/** Characters that are two columns wide: East Asian scripts and emoji. */
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^\p{Emoji_Presentation}/u
 
-/** The number of columns that a string takes. */
+/** Returns the number of columns a string needs. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segmenter.segment(text)) width += WIDE.test(segment) ? 2 : 1
   return width
 }
 
-/** The text, followed by spaces up to a width. */
+/** Pads a string with spaces to a given width. */
 export function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)))
 }
 
-/** Lines of at most `width` columns, broken at spaces. A longer word stays whole and can still be copied. */
+/** Breaks a string at spaces into lines of up to `width` columns. Longer words stay whole so you can copy them. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
@@ -50,7 +50,7 @@ export function wrap(text: string, width: number): readonly string[] {
   return lines
 }
 
-/** Paragraphs, each wrapped to a width; every line break of the text ends a paragraph. */
+/** Wraps each paragraph to a given width. Every line break starts a new paragraph. */
 export function wrapParagraphs(text: string, width: number): string {
   return text
     .split('\n')
@@ -59,10 +59,10 @@ export function wrapParagraphs(text: string, width: number): string {
 }
 
 /**
- * Names with an explanation each, as two columns; where the terminal is too narrow for two, the explanation stands below
- * its name.
+ * Formats names and their explanations in two columns. If the terminal is too narrow, explanations are below
+ * the names instead.
  *
- * @param indent spaces in front of each name
+ * @param indent number of spaces before each name
  */
 export function formatPairs(
   pairs: readonly (readonly [name: string, explanation: string])[],
@@ -84,5 +84,5 @@ export function formatPairs(
 }
 
 const GAP = 2
-/** An explanation that is narrower is hard to read. */
+/** If explanations get narrower than this, they are hard to read. */
 const EXPLANATION_MIN = 30

@@ -3,20 +3,20 @@ import { describeFailure } from './failure.ts'
 import type { Session } from './session.ts'
 import { listenForSignals } from './stop-signals.ts'
 
-/** Prints the lines of a command that watches until a signal stops it. */
+/** Prints lines for a command that runs until it receives a signal. */
 export interface Watch {
-  /** Aborted by the first signal, and when the reader of the lines has closed the pipe. */
+  /** Aborted by the first signal or when the reader of the output has closed the pipe. */
   readonly signal: AbortSignal
-  /** Prints a line: a JSON value, or text for people. */
+  /** Prints a line, either as JSON or as text for people. */
   print(value: object, toText: () => string): Promise<void>
-  /** Notes that the database cannot be reached, at most once in ten seconds. The watch goes on. */
+  /** Reports that the database isn't reachable, at most once every ten seconds. The command continues. */
   onUnavailable(error: unknown): void
 }
 
-/** More frequent notes about the same outage tell nothing new. */
+/** Reporting the same outage more often wouldn't add anything. */
 const NOTED_MS = 10_000
 
-/** Watches until SIGINT or SIGTERM. A second signal ends the process at once. */
+/** Runs until SIGINT or SIGTERM. A second signal immediately ends the process. */
 export async function watchUntilStopped(
   session: Session,
   work: (watch: Watch) => Promise<void>,

@@ -1,34 +1,34 @@
 import { type ConcurrencyLimits, capacityOf, type EndpointQueue, sizeOf } from './queue.ts'
 
-// Bulkheads: the slots of a process are divided so that no endpoint, no organization and no group of slow or unproven
-// endpoints can take all of them.
+// Divides the slots of a process so that no single endpoint or organization can use up all of them, and neither can
+// slow or unproven endpoints as a group (the bulkhead pattern).
 
-/** The budgets of a process, in attempts. */
+/** How many attempts may be in flight at once in this process. */
 export interface Budgets {
   readonly limits: ConcurrencyLimits
-  /** Budget of each organization. */
+  /** Maximum per organization. */
   readonly organization: number
-  /** The budget that is left for unproven endpoints. */
+  /** Returns how much is left for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
-  /** Each slow queue's capacity, in the order of `slow`, until the slow endpoints' budget is used up. */
+  /** Returns how much is left for each slow queue, in the order of `slow` until the shared budget is used up. */
   slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
 }
 
 const LIMIT_START = 4
 const LIMIT_MAX = 32
-/** Shares of all slots: for each organization, and for all slow endpoints together. */
+/** Shares of all slots for each organization and for all slow endpoints together. */
 const ORGANIZATION_SHARE = 1 / 4
 const SLOW_SHARE = 1 / 2
-/** Shares of all slots: for unproven endpoints, and for slow and unproven endpoints together. The rest is for proven endpoints. */
+/** Shares of all slots for unproven endpoints, and for slow and unproven endpoints together. The rest is for others. */
 const UNPROVEN_SHARE = 1 / 2
 const DOUBTFUL_SHARE = 3 / 4
-/** The share of an organization's budget for each endpoint, so a dead endpoint does not silence the whole organization. */
+/** Each endpoint's share of its organization's budget. A dead endpoint shouldn't block the whole organization. */
 const ENDPOINT_SHARE = 1 / 2
 
 /**
  * Creates the budgets of a process.
  *
- * @param concurrency all slots
+ * @param concurrency the total number of slots
  */
 export function createBudgets(concurrency: number): Budgets {
   const organization = Math.max(1, Math.ceil(concurrency * ORGANIZATION_SHARE))

@@ -2,36 +2,35 @@ import type { Capacity } from '../webhooks/claims.ts'
 import type { Budgets } from './budgets.ts'
 import { capacityOf, type EndpointQueue, isHanging } from './queue.ts'
 
-/** The size of the next claim, in all and for each endpoint and organization. */
+/** The size of the next claim, both in total and per endpoint and organization. */
 export interface ClaimPlan {
-  /** Maximum number of deliveries. */
   readonly limit: number
   readonly capacity: Capacity
-  /** The capacity of each queue in this process. */
+  /** How many deliveries each queue of this process can take. */
   readonly queueCapacities: ReadonlyMap<EndpointQueue, number>
-  /** The slow queues' capacities, in the order in which the budget is divided. */
+  /** The same for slow queues, in the order in which the budget is shared out. */
   readonly slowCapacities: ReadonlyMap<EndpointQueue, number>
-  /** Queues to be marked as slow, because every attempt hangs. */
+  /** Queues that should be marked as slow because none of their attempts make progress. */
   readonly hanging: readonly EndpointQueue[]
-  /** True if an unproven endpoint gets less than the start limit. */
+  /** `true` if unproven endpoints get less than the start limit. */
   readonly isShortOfUnproven: boolean
 }
 
-/** A process's queues when the plan is made. */
+/** The state of a process's queues when planning a claim. */
 export interface QueueState {
   readonly queues: ReadonlyMap<string, EndpointQueue>
   readonly busy: ReadonlySet<EndpointQueue>
   readonly slow: ReadonlySet<EndpointQueue>
   readonly backlogged: ReadonlySet<EndpointQueue>
-  /** Deliveries by organization, waiting or in flight. */
+  /** Number of deliveries per organization, both waiting and in flight. */
   readonly organizations: ReadonlyMap<string, { readonly count: number }>
   readonly freeSlots: number
 }
 
-/** Maximum number of deliveries in a claim: a larger claim would delay deliveries that are published in the meantime. */
+/** Maximum number of deliveries per claim. Larger claims would delay deliveries published in the meantime. */
 const CLAIM_MAX = 64
 
-/** Plans the next claim. Changes nothing. */
+/** Plans the next claim without changing anything. */
 export function planClaim(
   { queues, busy, slow, backlogged, organizations, freeSlots }: QueueState,
   budgets: Budgets,

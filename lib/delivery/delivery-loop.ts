@@ -9,61 +9,62 @@ import { deliverOnce, endRun, keepDelivering, type UnderWay, watchStore } from '
 import type { Run } from './prefetcher.ts'
 import type { DeliveryCounts } from './result-writer.ts'
 
-// The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until the attempts have ended).
+// The loop can be `stopped`, `running` (after `start`), `running once` or `stopping` (after `stop`, until all
+// attempts have ended).
 //
-// A running loop claims as much as the queues have capacity for, and then waits: for an event of this or another process,
-// for an attempt that has freed capacity, or for the next poll. `running once` claims until nothing is left.
+// While running, it claims as much as the queues can take and then waits for an event from this or another process, for
+// an attempt that frees up capacity, or for the next poll. If `running once`, it claims until nothing is left.
 //
-// The states of a claimed delivery in this process:
+// In this process, a claimed delivery can be in one of these states:
 //
-//   waiting    in the endpoint's queue; released to the store when the lease has become too short for an attempt, when
-//              the secret cannot be opened, and when the loop stops
-//   in flight  signed and sent; ends with a response, at the deadline, or when a stop waits no longer
-//   ended      the result waits for the next batch; once written, the delivery is the store's again
+//   waiting    in its endpoint's queue. Released if the remaining lease is too short for an attempt, if the secret
+//              can't be opened, or if the loop stops
+//   in flight  signed and sent. Ends with a response, at the deadline, or if `stop` doesn't wait any longer
+//   ended      waiting for the result to be written with the next batch. After that it's up to the store again
 //
-// The claims of a dead process end with the leases: each claim counts as an attempt, `interrupted`, and is due again.
+// The claims of a dead process end with their leases. Each counts as an `interrupted` attempt and is due again.
 
-/** The queue of all processes, and the attempts since the loop was created. */
+/** The current queue of all processes and the attempts of this loop since it was created. */
 export interface DeliveryStats extends QueueCounts {
   readonly attempts: DeliveryCounts
 }
 
-/** Delivers due events. Any number of processes may run a loop at once. */
+/** Delivers due events. Any number of processes can run a loop at the same time. */
 export interface DeliveryLoop extends AsyncDisposable {
   /**
-   * Begins to deliver, at once and until `stop`. Keeps the process alive.
+   * Starts delivering and continues until `stop` is called. Keeps the process alive.
    *
-   * @throws `TypeError` while the loop is stopping or running once
+   * @throws `TypeError` if the loop is stopping or running once
    */
   start(): void
   /**
-   * Stops claiming, releases deliveries that have not been begun, and waits for the attempts in flight.
+   * Stops claiming, releases deliveries that haven't been attempted yet, and waits for attempts in flight.
    *
-   * @param options.timeoutMs how long attempts may take, in milliseconds; attempts left then are interrupted and made
-   *   again later, by any process. Default 12,000: longer than any attempt. The stop ends a second after that time at the
-   *   latest, also when the store does not respond
+   * @param options.timeoutMs how long to wait for attempts, in milliseconds. After that they are interrupted and any
+   * process can repeat them later. Defaults to 12,000, which is longer than any attempt. Stopping takes up to a second
+   * longer than this, even if the store doesn't respond
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
   /**
-   * Delivers due events, sends notices of expiries, purges old events, and ends: for a scheduler, and for tests. A purge
-   * of many events is continued by the next call.
+   * Delivers due events, sends notices about expiries, purges old events and then returns. Useful for schedulers and
+   * tests. If there are lots of events to purge, the next call continues.
    *
-   * @throws `TypeError` while the loop runs; `BusinessApiError` with code `invalid_state` on another installation's database; the
-   *   store's errors
+   * @throws `TypeError` if the loop is running, `BusinessApiError` with code `invalid_state` if the database belongs to
+   * another installation, and errors of the store
    */
   runOnce(): Promise<DeliveryCounts>
-  /** Counts the deliveries of all organizations that are not finished, and the attempts of this loop. */
+  /** Returns the number of unfinished deliveries of all organizations and the attempts of this loop. */
   stats(): Promise<DeliveryStats>
-  /** Tells how this loop stands, without a call of the store. */
+  /** Returns the current health of this loop without accessing the store. */
   health(): LoopHealth
 }
 
 /**
- * Creates a loop that delivers a store's events (specification, section 6). Opens nothing and sets no timer before `start`, and never touches the
- * process's signals.
+ * Creates a loop that delivers the events of a store (specification, section 6). It doesn't open anything or set timers
+ * before `start`, and it never handles process signals.
  *
- * @param sender makes the attempts: `createWebhookSender()`. Stays open when the loop stops
- * @throws `TypeError` or `RangeError` for an invalid option
+ * @param sender makes the attempts, for example `createWebhookSender()`. It isn't closed when the loop stops
+ * @throws `TypeError` or `RangeError` if an option is invalid
  * @example
  * ```ts
  * const loop = createDeliveryLoop(store, createWebhookSender(), { secretKeys })
@@ -83,7 +84,7 @@ export function createDeliveryLoop(
   let underWay: UnderWay = NOTHING
   let unwatch = (): void => {}
   let leaveSlots = (): void => {}
-  /** Settles when the last stop has ended. */
+  /** Resolves when the last stop is complete. */
   let stopped: Promise<void> = Promise.resolve()
   let endPresentRun = (): void => {}
 
@@ -131,7 +132,7 @@ export function createDeliveryLoop(
       const ended = new Promise<void>((resolve) => {
         endPresentRun = resolve
       })
-      // A stop waits for the attempts in flight, and does not wait for a store that does not respond.
+      // `stop` waits for attempts in flight, but it doesn't wait for a store that isn't responding.
       await Promise.race([delivered, ended])
       if (present.isEnding) await ended
       return {

@@ -10,30 +10,29 @@ import type { EndpointQueues } from './queues.ts'
 import type { ResultWriter, UntimedResult } from './result-writer.ts'
 import { judgeAnswer } from './verdict.ts'
 
-/** Takes deliveries from the queues, makes the attempts, and passes the results to the result writer. */
+/** Takes deliveries from the queues, attempts them, and passes the results to the result writer. */
 export interface Dispatcher {
-  /** Replaces the listener. */
+  /** Sets the listener, replacing the previous one. */
   listen(listener: DispatchListener): void
-  /** Begins as many attempts as may be in flight now. */
+  /** Starts as many attempts as currently possible. */
   dispatch(): void
-  /** @param storeOffset the store's clock less the monotonic clock, in milliseconds */
+  /** @param storeOffset the store's clock minus the monotonic clock, in milliseconds */
   setClock(storeOffset: number): void
-  /** Ends the hold of endpoints whose rejections were written, because the store now knows how many deliveries they get. */
+  /** Ends the hold on endpoints whose rejections have been written. From then on the store limits their deliveries. */
   noteWritten(results: readonly UntimedResult[]): void
-  /** Allows attempts again after `interrupt`. */
+  /** Allows new attempts after `interrupt`. */
   begin(): void
-  /** Ends every attempt in flight. */
   interrupt(): void
 }
 
-/** Listens to a dispatcher. */
+/** Callbacks of a dispatcher. */
 export interface DispatchListener {
-  /** More may be claimed now. */
+  /** Called when more deliveries can be claimed. */
   onCapacity(): void
   onError(error: unknown): void
 }
 
-/** The parts that a dispatcher works with. */
+/** The parts used by a dispatcher. */
 export interface DispatcherParts {
   readonly sender: WebhookSender
   readonly queues: EndpointQueues
@@ -41,7 +40,7 @@ export interface DispatcherParts {
   readonly sealer: SecretOpener
 }
 
-/** Pause of an endpoint after its secret could not be opened, or after the sender of this process has failed. */
+/** How long an endpoint is blocked if its secret can't be opened or our sender fails, in milliseconds. */
 const BLOCKED_MS = 30_000
 
 /** Creates the dispatcher of a loop. */
@@ -78,7 +77,7 @@ export function createDispatcher(
     dispatch()
   }
 
-  /** Pauses an endpoint without an attempt, because the cause is on this side. */
+  /** Blocks an endpoint without counting an attempt, since the problem is on our side. */
   function block(delivery: Claimed, error: unknown): void {
     if (queues.block(delivery, BLOCKED_MS)) listener.onError(error)
   }
@@ -88,7 +87,7 @@ export function createDispatcher(
     return channels.attempt.hasSubscribers ? traceAttempt(delivery, work) : work()
   }
 
-  /** Null for a delivery that cannot be attempted now. */
+  /** Returns `null` if the delivery can't be attempted right now. */
   function prepare(delivery: Claimed): WebhookRequest | null {
     if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
     try {
@@ -110,7 +109,7 @@ export function createDispatcher(
     const { status, error, durationMs, bodyExcerpt, location = null } = answer
     const { organizationId, id: deliveryId, token } = delivery
     const endedAt = performance.now()
-    // Property by property: two objects spread into one cost as much as the signature.
+    // Copying each property is ugly, but spreading two objects into one takes as long as signing a webhook.
     const result: UntimedResult = {
       organizationId,
       deliveryId,
@@ -182,7 +181,7 @@ function traceAttempt(
   })
 }
 
-/** The reference of a delivery's claim. */
+/** Returns a reference to the claim of a delivery. */
 export function refOf({
   organizationId,
   id,

@@ -3,30 +3,30 @@ import { type Hold, holdOf, type InstallationStore, MOVED_ADVICE } from '../webh
 import type { Notice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
-/** Keeps a loop from working on the database of another installation. */
+/** Prevents a loop from using the database of another installation. */
 export interface InstallationGuard {
-  /** Why the loop waits; null while it may work. */
+  /** Why the loop is waiting, or `null` if it isn't. */
   readonly heldBecause: string | null
   /**
-   * Tells whether the loop may work: asks the store every ten seconds.
+   * Returns whether the loop may work. Checks the store at most every ten seconds.
    *
-   * @throws the error of the store
+   * @throws errors of the store
    */
   mayWork(): Promise<boolean>
-  /** @throws `BusinessApiError` with code `invalid_state` while the loop may not work; the error of the store */
+  /** @throws `BusinessApiError` with code `invalid_state` if the loop may not work, and errors of the store */
   demand(): Promise<void>
-  /** Returns the task, which does nothing while the loop may not work. */
+  /** Wraps a task so that it does nothing while the loop may not work. */
   guard(task: MaintenanceTask): MaintenanceTask
 }
 
-/** Interval between checks, in ms: how soon a loop continues after `adopt`, or stops on a database that was swapped. */
+/** Time between checks in milliseconds. A loop takes this long to resume after `adopt` or notice another database. */
 const CHECK_EVERY_MS = 10_000
 
 /**
  * Creates the guard of a loop.
  *
- * @param store undefined for a store that cannot be copied
- * @param name of the loop's installation; null: without a name
+ * @param store `undefined` if the store can't be copied
+ * @param name the loop's installation, or `null` if it has none
  */
 export function createInstallationGuard(
   store: InstallationStore | undefined,

@@ -18,66 +18,67 @@ import type { ExpiryTimes } from './maintenance-tasks.ts'
 import { createDeliverySlots, type DeliverySlots } from './slots.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
-/** Options of `createDeliveryLoop`. Each is read once. */
+/** Options of `createDeliveryLoop`. Each option is read once. */
 export interface DeliveryLoopOptions {
-  /** Maximum number of attempts in flight: of this loop, or of all loops with the same `createDeliverySlots(…)`. Default 256. */
+  /** Maximum number of attempts in flight. Loops can share it with `createDeliverySlots(…)`. Defaults to 256. */
   concurrency?: number | DeliverySlots | undefined
   /**
-   * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the
-   * attempt. Below 15,000 also attempts that take the full 10 seconds are repeated. Default 30,000, at least 100.
+   * How long a claim is valid, in milliseconds. After that, other processes assume that this one is dead and repeat the
+   * attempt. Below 15,000, this can happen to attempts that take the full 10 seconds. At least 100. Defaults to 30,000.
    */
   leaseMs?: number | undefined
   /**
-   * Milliseconds between two polls. Events published through the library wake the loops of all processes at once; the poll
-   * finds events published by SQL, and events with a lost notification. Default 100.
+   * Time between polls in milliseconds. Events published with this library immediately wake the loops of all processes.
+   * Polling finds events published with SQL and events with a lost notification. Defaults to 100.
    */
   pollIntervalMs?: number | undefined
-  /** Milliseconds between the attempts of a round: four delays make five attempts. Default 30, 60, 120, 240 seconds. */
+  /** Delays between the attempts of a round, in milliseconds. Defaults to 30, 60, 120 and 240 s (five attempts). */
   retryDelaysMs?: readonly number[] | undefined
-  /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
+  /** The keys used to seal signing secrets. See `createDeveloperSettings`. */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Lets deliveries use secrets that are stored unsealed although there are `secretKeys`, until `secrets.reseal` has sealed
-   * these secrets. Each endpoint with an unsealed secret causes a notice. Default `false`: such deliveries wait.
+   * Allows deliveries to use secrets stored as plain text even if there are `secretKeys`, until `secrets.reseal` has
+   * sealed them. A notice is sent for each affected endpoint. Defaults to `false`, in which case these deliveries wait.
    */
   allowPlaintextSecrets?: boolean | undefined
   /**
-   * The name of the host's installation, such as `production`: 1 to 64 visible ASCII characters. The first loop with a name writes it to
-   * the database. A loop with another name, or without one, then waits: a restored or copied database does not send to customers. Nor does a
-   * loop with a name on a copy of a database without one. Default none.
+   * Name of the host's installation, for example `production`. Must be 1 to 64 visible ASCII characters. The first loop
+   * with a name stores it in the database. From then on, loops with a different name or no name wait, so a restored or
+   * copied database doesn't send anything to your customers. A loop with a name also waits on a copy of a database that
+   * has no name. Not set by default.
    */
   installation?: string | undefined
-  /** Milliseconds after which events, deliveries and attempts are purged; `false`: never. Default 30 days. */
+  /** Age at which events and deliveries are purged, in milliseconds, or `false` for never. Defaults to 30 days. */
   retentionMs?: number | false | undefined
   /**
-   * Marks invoices of all organizations overdue, each minute and with each `runOnce`, as `platform.invoices.markOverdue`
-   * does for an organization. Default false.
+   * If `true`, marks overdue invoices of all organizations every minute and on each `runOnce`, like
+   * `platform.invoices.markOverdue` does for one organization. Defaults to `false`.
    */
   markOverdue?: boolean | undefined
-  /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
+  /** When to disable failing endpoints. Defaults to 50 failures and 5 days. */
   failureLimit?: FailureLimit | undefined
   /**
-   * Time between a notice and the expiry, in milliseconds; `false`: no notice. Default an hour for the previous
-   * signing secret of a rotation, 7 days for API keys.
+   * How long before an expiry to send a notice, in milliseconds, or `false` to disable it. Defaults to one hour for the
+   * previous signing secret of a rotation and 7 days for API keys.
    */
   expiryNoticeMs?:
     | { signingSecrets?: number | false | undefined; apiKeys?: number | false | undefined }
     | false
     | undefined
   /**
-   * Receives the notices for operators, each after the cause has been written: {@link Notice} says how often each kind is
-   * sent. The channel `business-api:notice` publishes the same notices. A listener that throws or rejects disturbs nothing:
-   * the error goes to `onError`.
+   * Called with notices for operators, after their cause has been written. See {@link Notice} for how often each kind
+   * is sent. Notices are also published on the channel `business-api:notice`. If the listener throws or rejects, the
+   * error is passed to `onError`.
    */
   onNotice?: ((notice: Notice) => void) | undefined
   /**
-   * `grouped`: deliveries of an endpoint that fail together are one `delivery_failed` notice with their number, because a dead
-   * endpoint fails thousands. `each`: a notice for each delivery. Default `grouped`.
+   * With `grouped`, an endpoint's deliveries that fail together cause a single `delivery_failed` notice including their
+   * number, because a dead endpoint can fail thousands. With `each`, every delivery has its own. Defaults to `grouped`.
    */
   deliveryNotices?: 'grouped' | 'each' | undefined
-  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** A pino logger or a compatible one, or `false` for no logging. Defaults to warnings and errors on stderr. */
   logger?: Logger | false | undefined
-  /** Receives every failure of the store and every bug, with all details. */
+  /** Called with all details whenever the store fails or there is a bug. */
   onError?: ((error: unknown) => void) | undefined
 }
 
@@ -106,7 +107,7 @@ const READERS = {
   onError: (given, name): ((error: unknown) => unknown) => readFunction(name, given) ?? (() => {}),
 } satisfies OptionReaders<DeliveryLoopOptions>
 
-/** The options after defaults and checks, and the service of the store. */
+/** The options after applying defaults and checks, along with the store's service. */
 export interface ResolvedLoopOptions
   extends Service,
     Omit<ReadBy<typeof READERS>, 'secretKeys' | 'concurrency' | 'expiryNoticeMs'> {
@@ -116,7 +117,7 @@ export interface ResolvedLoopOptions
 }
 
 /**
- * Fills in the defaults and checks the options.
+ * Applies defaults and checks the options.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
  */
@@ -136,7 +137,7 @@ function readInstallation(name: string | undefined): string | null {
   throw new TypeError("Cannot use option 'installation' because it must be 1 to 64 visible ASCII characters")
 }
 
-/** The name of an installation. */
+/** Matches valid installation names. */
 export const INSTALLATION: RegExp = /^[!-~]{1,64}$/
 
 function readPositive(name: string, value: number): number {

@@ -18,7 +18,10 @@ import { createReader, type Reader, type ReadListener } from './reader.ts'
 import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
 import { createWakeUp, TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
-/** The service and the slices of a store that a loop uses; the invoices are for option `markOverdue`, and a store that can be copied has the installation. */
+/**
+ * The service and the parts of a store used by a loop. Invoices are only needed for the `markOverdue` option.
+ * `installation` is absent in stores that can't be copied.
+ */
 export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'> &
   Partial<Pick<BusinessApiStore, 'invoices' | 'installation'>>
 
@@ -40,9 +43,9 @@ export interface LoopParts {
 }
 
 /**
- * Builds the parts of a loop, each from the parts above, and connects the listeners at the end.
+ * Creates the parts of a loop, each from the previous parts, and finally connects the listeners.
  *
- * @throws `TypeError` or `RangeError` for an invalid option
+ * @throws `TypeError` or `RangeError` if an option is invalid
  */
 export function createLoopParts(
   store: LoopStore,
@@ -114,7 +117,7 @@ export function createLoopParts(
   return parts
 }
 
-/** Passes the deliveries of the reader to the dispatcher, and releases or fails unread deliveries. */
+/** Passes deliveries from the reader to the dispatcher, and releases or fails unreadable deliveries. */
 function createReadListener(parts: LoopParts): ReadListener {
   const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
 
@@ -154,7 +157,7 @@ function nameOf({ organizationId, id }: Unread): string {
   return `${id} of organization ${organizationId}`
 }
 
-/** The result of a delivery that cannot be read. */
+/** The result of a delivery that can't be read. */
 const UNREADABLE = {
   outcome: 'failed',
   reason: 'unreadable',
@@ -171,7 +174,7 @@ const UNREADABLE = {
   bodyExcerpt: '',
 } as const
 
-/** Wakes the loop when a retry is due, ahead of the next poll. */
+/** Wakes the loop when a retry is due instead of waiting for the next poll. */
 function wakeForRetries(results: readonly UntimedResult[], wakeUp: WakeUp): void {
   const retries = results.filter(({ outcome }) => outcome === 'retry')
   for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {

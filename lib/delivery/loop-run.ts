@@ -6,27 +6,28 @@ import type { LoopParts } from './loop-parts.ts'
 import { createPollPace } from './poll-pace.ts'
 import type { Run } from './prefetcher.ts'
 
-// The course of a run: claims until the run is ended, or until nothing is due any longer; then the end of the attempts.
+// Runs a loop. Claims until the run is ended or nothing is due anymore, and then waits for the attempts to end.
 
-/** Pause after the store has failed, doubled with each further failure. */
+/** Pause after the store has failed, in milliseconds. Doubles with each consecutive failure. */
 const FAILED_PAUSE_MS = 250
 const FAILED_PAUSE_MAX_MS = 5000
-/** Time for results to be written at the end of a run. */
+/** How long to wait for results to be written at the end of a run, in milliseconds. */
 const SETTLE_MS = 5000
 /**
- * Time after the `timeoutMs` of a stop: interrupted attempts end within 500 ms, and the rest is for writing the results.
- * A stop takes at most a second longer than `timeoutMs`, also when neither the store nor a subscriber answers.
+ * Additional time after the `timeoutMs` of `stop`, in milliseconds. Interrupted attempts end within 500 ms, and the
+ * rest is for writing results. This way stopping takes at most a second longer than `timeoutMs`, even if neither the
+ * store nor a subscriber responds.
  */
 const STOP_GRACE_MS = 800
-/** Pause of a loop that waits because the database belongs to another installation. */
+/** Pause while the database belongs to another installation, in milliseconds. */
 const HELD_PAUSE_MS = 1000
 const SWEEP_EVERY_MS = 10_000
-/** Maximum time for which a run once waits for the turn of a delivery, in ms: an endpoint with a lower rate is left to the next run. */
+/** How long `runOnce` waits for a delivery's turn, in milliseconds. Slower endpoints are left for the next run. */
 const TURN_MS = 2000
-/** Interval between checks whether the attempts in flight have ended, in ms. */
+/** How often to check whether the attempts in flight have ended, in milliseconds. */
 const IDLE_CHECK_MS = 20
 
-/** Watches the store and sweeps the queues. The end of the watch ends both. */
+/** Watches the store and sweeps the queues until the watch is ended. */
 export function watchStore(parts: LoopParts): DeliveryWatch {
   const { deliveries, queues, wakeUp } = parts
   const watch = callStore(parts, () => deliveries.watch(wakeUp.wake))
@@ -40,7 +41,7 @@ export function watchStore(parts: LoopParts): DeliveryWatch {
   }
 }
 
-/** Calls a function of the store that must not throw. */
+/** Calls a store function that must not throw. */
 function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
   try {
     return call()
@@ -50,7 +51,7 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
   }
 }
 
-/** Claims until the run is ended: after a wake-up, and at each poll. */
+/** Claims after each wake-up and poll until the run is ended. */
 export async function keepDelivering(parts: LoopParts, run: Run, watch: DeliveryWatch): Promise<void> {
   const { options, prefetcher, wakeUp, notifier, installation } = parts
   const pollInMs = createPollPace(options.pollIntervalMs, watch.setIdle)
@@ -65,14 +66,14 @@ export async function keepDelivering(parts: LoopParts, run: Run, watch: Delivery
     } catch (error) {
       notifier.reportFailure(error)
       const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)
-      // A wake-up shows that an unreachable store is back; a bug is there still.
+      // If the store was unreachable, a wake-up means that it's back. A bug wouldn't go away.
       if (!isStoreUnavailable(error)) await pause(parts, run, pauseMs)
       else if (!run.isEnding) await wakeUp.wait(pauseMs)
     }
   }
 }
 
-/** Waits in spite of wake-ups, until the run is ended. */
+/** Waits until the time is up or the run is ended. Wake-ups are ignored. */
 async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void> {
   const endsAt = performance.now() + ms
   for (let leftMs = ms; !run.isEnding && leftMs > 0; leftMs = endsAt - performance.now()) {
@@ -81,9 +82,10 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
 }
 
 /**
- * Delivers everything that is due, then runs the maintenance.
+ * Delivers everything that is due and then runs maintenance.
  *
- * @throws `invalid_state` on another installation's database; the store's errors, once the attempts in flight have ended
+ * @throws `invalid_state` if the database belongs to another installation, and errors of the store after waiting for
+ * the attempts in flight
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   const { maintenance, resultWriter, wakeUp, notifier } = parts
@@ -98,10 +100,7 @@ export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   }
 }
 
-/**
- * Claims until a claim brings nothing and no delivery was under way before that claim, nor has a turn soon by the rate of its
- * endpoint.
- */
+/** Claims until a claim returns nothing, nothing was in progress before it, and no delivery gets its turn soon. */
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
   const { prefetcher, resultWriter, wakeUp } = parts
   let isDone = false
@@ -113,7 +112,7 @@ async function claimAll(parts: LoopParts, run: Run): Promise<void> {
     const hasMore = await prefetcher.claim(run)
     const { nextInMs, received } = prefetcher
     if (received > receivedBefore) receivedAt = performance.now()
-    // The clock of a store in tests may stand still.
+    // In tests, the store's clock may stand still.
     const isInTime = performance.now() - receivedAt <= TURN_MS + IDLE_CHECK_MS
     const hasTurn = nextInMs !== null && nextInMs <= TURN_MS && isInTime
     isDone = wasIdle && !hasMore && !hasTurn && received === receivedBefore
@@ -125,18 +124,18 @@ function isIdle({ queues }: LoopParts): boolean {
   return queues.inFlight + queues.waiting === 0
 }
 
-/** Promises of a run that may settle late or never, when the store does not respond. */
+/** Promises of a run. If the store doesn't respond, they may settle late or never. */
 export interface UnderWay {
-  /** Settles when the run makes no further claim. */
+  /** Settles when the run won't make any more claims. */
   readonly claims: Promise<unknown>
-  /** Settles when no task of the maintenance runs any longer. */
+  /** Settles when no maintenance task is running. */
   readonly maintenance: Promise<unknown>
 }
 
 /**
- * Ends a run: releases what has not been begun, and waits for the attempts in flight.
+ * Ends a run. Releases everything that hasn't started, and waits for attempts in flight.
  *
- * @param timeoutMs how long the attempts may take; the attempts left then are interrupted
+ * @param timeoutMs how long to wait for attempts before interrupting them
  */
 export async function endRun(
   parts: LoopParts,
@@ -168,7 +167,7 @@ function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Releases the deliveries of an unanswered claim. While the store does not respond, the lease alone ends the claim. */
+/** Releases the deliveries of a claim that got no response. If the store stays silent, only the lease ends it. */
 async function releaseUnanswered({ poller, prefetcher, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
   await prefetcher.claim(run).catch(notifier.reportFailure)
@@ -181,7 +180,7 @@ async function endAttempts(parts: LoopParts, interruptAt: number): Promise<void>
   await waitUntilIdle(parts, interruptAt + STOP_GRACE_MS)
 }
 
-/** The end of an attempt wakes the loop. */
+/** The loop is woken whenever an attempt ends. */
 async function waitUntilIdle(parts: LoopParts, endsAt: number): Promise<void> {
   for (let leftMs = endsAt - performance.now(); leftMs > 0; leftMs = endsAt - performance.now()) {
     if (isIdle(parts)) return

@@ -3,23 +3,23 @@ import type { AttemptResult, ClaimRef } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { nameOf } from './result-writer.ts'
 
-/** The verbs of a store that a loop cannot do without. */
+/** The store methods used by every loop. */
 type Steps = Pick<DeliveryStore, 'claim' | 'writeResults' | 'release' | 'continuePurge'>
 
-/** The claims of a loop, for its health. */
+/** Information about a loop's claims for its health. */
 export interface ClaimRecord {
-  /** When the last claim succeeded, on the monotonic clock in milliseconds; null before the first. */
+  /** When the last successful claim was made, in milliseconds on the monotonic clock, or `null` if there was none. */
   readonly succeededAt: number | null
-  /** Failed claims since the last successful claim. */
+  /** Number of failed claims since then. */
   readonly failures: number
 }
 
-/** A loop's verbs, and the results of its claims. */
+/** The store methods of a loop and information about its claims. */
 export interface LoopSteps extends Steps {
   readonly claims: ClaimRecord
 }
 
-/** Publishes the steps of a loop on the channel `business-api:loop`, and keeps when the last claim succeeded. */
+/** Wraps the store methods to publish each step on the channel `business-api:loop` and keep track of claims. */
 export function createLoopSteps(deliveries: Steps): LoopSteps {
   const claims: { succeededAt: number | null; failures: number } = { succeededAt: null, failures: 0 }
 
@@ -66,7 +66,7 @@ export function createLoopSteps(deliveries: Steps): LoopSteps {
   }
 }
 
-/** Does a step, and publishes it. @param describe without an answer for a step that has failed */
+/** Runs a step and publishes it. @param describe called without an answer if the step has failed */
 async function publishing<Answer extends object>(
   work: () => Promise<Answer>,
   describe: (timed: Pick<LoopStep, 'durationMs' | 'hasFailed'>, answer: Answer | undefined) => LoopStep,

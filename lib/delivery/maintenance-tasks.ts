@@ -7,31 +7,30 @@ import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Maximum number of rows of each kind in one part of the purge; fewer after a part that failed or took too long. */
+/** Maximum number of rows of each kind per part of the purge. It's reduced if a part fails or takes too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
 
-/** Share of one connection's time that the parts of all processes take together. */
+/** Share of one connection's time that all processes together may spend on purging. */
 const PURGE_SHARE = 0.25
 
-/** 1,000 years: longer than any host keeps events. */
+/** 1,000 years, which is longer than anyone keeps events. */
 const FOREVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
 
-/** Consecutive failed parts before a notice is sent. */
+/** Number of consecutive failures after which a notice is sent. */
 const FAILURES_MAX = 3
-/** Maximum lag without a notice, in ms, and the time allowed for catching up after all loops were stopped. */
+/** The lag tolerated without a notice, and the time to catch up after all loops were stopped, in milliseconds. */
 const LAG_MAX_MS = 60 * 60 * 1000
 const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
- * Creates the task that purges old events and expired idempotency keys, part by part, and sends a notice when the purge fails
- * again and again or does not keep up: once, until a part succeeds or the purge has caught up. Other notices name the endpoints for
- * whose deliveries old events are retained.
+ * Creates the task that purges old events and expired idempotency keys part by part. Sends a notice if the purge keeps
+ * failing or can't keep up, and doesn't repeat the notice until the purge has recovered. Separate notices are sent for
+ * endpoints whose open deliveries prevent old events from being purged.
  *
- * @param retentionMs age of the events to purge in milliseconds; `false` keeps every event and purges expired idempotency
- *   keys only
- * @param now milliseconds of a monotonic clock
+ * @param retentionMs age of the events to purge in milliseconds, or `false` to only purge expired idempotency keys
+ * @param now returns the milliseconds of a monotonic clock
  */
 export function createPurge(
   store: Pick<DeliveryStore, 'continuePurge'>,
@@ -83,7 +82,7 @@ export function createPurge(
         if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
         throw error
       })
-    // Null: no part was purged, because another process purges or the purge is paused. Neither is a success or a failure.
+    // `null` means that nothing was purged because another process is purging or the purge is pausing.
     if (report.lagMs !== null) {
       judgePart(report.lagMs, report.waitMs)
       judgeRetained(report.retained)
@@ -102,15 +101,15 @@ function halve(limit: number): number {
 
 // --- Expiries ---
 
-/** Time between a notice and the expiry, in milliseconds; null: no notice. */
+/** How long before an expiry to send a notice, in milliseconds. `null` for no notices. */
 export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithinMs'>
 
-/** Notices of each kind in a part. */
+/** Maximum number of notices of each kind per part. */
 const EXPIRY_LIMIT = 500
 
 /**
- * Creates the task that claims the notices of secrets and API keys about to expire, and erases previous secrets that have expired. After a lost result the task repeats the
- * claim under the same token.
+ * Creates the task that claims notices about secrets and API keys that are about to expire, and erases expired previous
+ * secrets. If a result is lost, the claim is repeated with the same token.
  */
 export function createExpiryWatch(
   store: NoticeStore,
@@ -132,13 +131,13 @@ export function createExpiryWatch(
 
 // --- Overdue invoices ---
 
-/** Invoices that a part marks at most. */
+/** Maximum number of invoices to mark per part. */
 const OVERDUE_LIMIT = 500
 
 /**
- * Creates the task that marks invoices of all organizations overdue, by the store's clock.
+ * Creates the task that marks overdue invoices of all organizations, by the store's clock.
  *
- * @throws `TypeError` for a store without invoices
+ * @throws `TypeError` if the store has no invoices
  */
 export function createOverdueMarking(store: Pick<InvoiceStore, 'markOverdue'> | undefined): MaintenanceTask {
   if (store === undefined) {

@@ -1,35 +1,35 @@
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
 /**
- * A bounded part of longer work.
+ * Runs one part of a task. Must not take too long.
  *
- * @returns true when all of the work is done, or the milliseconds until the next part may begin
+ * @returns `true` if the task is complete, or the milliseconds until the next part can start
  */
 export type MaintenanceTask = () => Promise<boolean | number>
 
-/** The tasks of a loop beside the deliveries. */
+/** Runs tasks in addition to the deliveries of a loop. */
 export interface Maintenance {
-  /** Runs each task every minute, until `stop`. */
+  /** Runs each task every minute until `stop` is called. */
   keepRunning(): Promise<void>
   /**
-   * Runs each task until the work is done or `stop`, 100 parts at most.
+   * Runs each task until it's complete or `stop` is called, with up to 100 parts.
    *
-   * @throws the first error of a task, after every task had its turn; further errors go to `onError`
+   * @throws the first error of a task, after all tasks were run. Other errors are passed to `onError`
    */
   runOnce(): Promise<void>
   stop(): void
 }
 
 const EVERY_MS = 60_000
-/** Pause between two parts of a long task, so deliveries go first. A part can ask for a longer pause. */
+/** Pause between the parts of a long task, in milliseconds, so that deliveries go first. A part can ask for more. */
 const PAUSE_MS = 250
-/** Parts of a task in `runOnce` at most, because a scheduler waits for the end and runs the loop again. */
+/** Maximum number of parts per task in `runOnce`. The scheduler has to wait for it and will call it again anyway. */
 const PARTS_MAX = 100
 
 /**
  * Creates the maintenance of a loop.
  *
- * @param onError receives every error that `runOnce` does not throw
+ * @param onError called with errors that aren't thrown by `runOnce`
  */
 export function createMaintenance(
   tasks: readonly MaintenanceTask[],
@@ -39,7 +39,7 @@ export function createMaintenance(
 
   return {
     async keepRunning() {
-      // Each run has a flag: a task that hangs beyond the stop must not go on in the next run.
+      // Each run has its own flag, so that a task still hanging after `stop` doesn't continue in the next run.
       let isStopped = false
       const scheduled = tasks.map((task) => ({ task, wakeUp: createWakeUp() }))
       stop = () => {
@@ -60,7 +60,7 @@ export function createMaintenance(
       }
       const failures: unknown[] = []
       for (const task of tasks) {
-        // A failing task must not keep the other tasks from running.
+        // One failing task must not prevent the others from running.
         await runParts(task, wakeUp, () => isStopped).catch((error) => failures.push(error))
       }
       for (const failure of failures.slice(1)) onError(failure)
@@ -80,9 +80,9 @@ async function runParts(task: MaintenanceTask, wakeUp: WakeUp, isStopped: () => 
 }
 
 /**
- * Runs a task every minute, and long work part by part.
+ * Runs a task every minute. Long tasks are run part by part.
  *
- * @param wakeUp ends the wait between two runs
+ * @param wakeUp ends the wait between runs
  */
 export async function repeatTask(
   task: MaintenanceTask,

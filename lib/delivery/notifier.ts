@@ -4,23 +4,23 @@ import type { EndpointHealth, FailedDelivery } from '../webhooks/claims.ts'
 import { NOTICE_LINES, type Notice } from '../webhooks/notices.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 
-/** Passes notices and failures to the host; a listener of the host that throws or rejects disturbs nothing. */
+/** Passes notices and failures to the host. Listeners that throw or reject don't affect anything else. */
 export interface Notifier {
   /** Sends notices to the log, the channel `business-api:notice` and `onNotice`. */
   notify(notices: readonly Notice[]): void
-  /** Groups failed deliveries by endpoint, and sends the notices when no further delivery fails. */
+  /** Groups failed deliveries by endpoint and sends a notice once there haven't been any more for a while. */
   notifyFailed(failed: readonly FailedDelivery[]): void
-  /** Sends the notices of all groups now. */
+  /** Immediately sends the notices of all groups. */
   flush(): void
-  /** Reports a failure that holds up deliveries, to the log and `onError`. */
+  /** Reports a failure that delays deliveries to the log and `onError`. */
   reportFailure(error: unknown): void
 }
 
-/** Time without a further failure after which the failures of an endpoint are sent as a notice, and the maximum, in ms. */
+/** A group is sent if there were no failures for this long, or after the maximum time, in milliseconds. */
 const FAILED_QUIET_MS = 5000
 const FAILED_MAX_MS = 60_000
 
-/** An endpoint's failed deliveries whose notice hasn't been sent yet. */
+/** Failed deliveries of an endpoint for which no notice has been sent yet. */
 interface FailedGroup {
   readonly first: FailedDelivery
   readonly endsAt: number
@@ -69,7 +69,7 @@ export function createNotifier({
     )
   }
 
-  /** Calls a listener of the host. The listener may be async, in spite of the type. */
+  /** Calls a listener of the host. It may be async even though the type doesn't say so. */
   function callListener(name: string, call: () => unknown, onFailure: (failure: unknown) => void): void {
     const fail = (failure: unknown): void => {
       logger.error({ error: describeError(failure) }, `${name} failed`)
@@ -102,7 +102,7 @@ export function createNotifier({
   }
 }
 
-/** The notices of endpoints that attempts have made failing or disabled. */
+/** Returns the notices for endpoints that started failing or were disabled. */
 export function noticesOfEndpoints(endpoints: readonly EndpointHealth[]): readonly Notice[] {
   return endpoints.flatMap((endpoint): readonly Notice[] => {
     const { organizationId, endpointId, failures, failingSince, disabledReason } = endpoint

@@ -1,14 +1,17 @@
 import type { DeliveryWatch } from '../webhooks/claims.ts'
 import { TIMER_EARLY_MS } from './wake-up.ts'
 
-/** Time without a delivery after which a loop is idle, in ms. */
+/** A loop is considered idle after this time without a delivery, in milliseconds. */
 const IDLE_AFTER_MS = 1000
-/** Poll interval of an idle loop, in ms. Every commit wakes the loop: a poll finds what is due for another reason, such as an expired lease. */
+/**
+ * Poll interval of an idle loop in milliseconds. Commits wake the loop anyway, so polling only has to find what's due
+ * for other reasons, for example after a lease has expired.
+ */
 const IDLE_POLL_MS = 1000
 
 /**
- * Returns a function that tells the milliseconds until the next poll. A loop that has had nothing to deliver for a second polls ten
- * times less by default, if the store wakes it for every commit meanwhile.
+ * Returns a function that returns the milliseconds until the next poll. If there was nothing to deliver for a second
+ * and the store wakes the loop on every commit, it polls less often, by default a tenth as often.
  */
 export function createPollPace(
   pollIntervalMs: number,
@@ -21,7 +24,7 @@ export function createPollPace(
 
   return async (received) => {
     const now = performance.now()
-    // Also after a wake-up that brought nothing, because the commits that wake an idle loop are serialized.
+    // This includes wake-ups without a delivery, because commits that wake an idle loop are serialized.
     const wasWoken = isIdle && now < pollAt - TIMER_EARLY_MS
     if (received !== receivedBefore || wasWoken) {
       receivedBefore = received
@@ -35,7 +38,7 @@ export function createPollPace(
       busyAt = now
       return pollIntervalMs
     }
-    // One more claim finds the deliveries that were recorded before the store's promise.
+    // Claim once more to find any deliveries recorded before the store started waking the loop.
     const waitMs = wasIdle ? Math.max(IDLE_POLL_MS, pollIntervalMs) : 0
     pollAt = performance.now() + waitMs
     return waitMs

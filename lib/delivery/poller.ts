@@ -9,18 +9,18 @@ import type {
 } from '../webhooks/claims.ts'
 import type { Claimed } from './queue.ts'
 
-/** Claims due deliveries for a loop: a claim at a time, by round robin over the endpoints. */
+/** Claims due deliveries for a loop. Makes one claim at a time and visits endpoints round robin. */
 export interface Poller {
-  /** True after a claim without a result. The next claim brings the deliveries of the unanswered claim. */
+  /** `true` if a claim got no response. The next claim then returns its deliveries. */
   readonly hasUnanswered: boolean
   /**
-   * Claims up to `limit` deliveries with up to `maxBytes` of bodies. A failed claim is repeated under the same token:
-   * deliveries that the failed claim may have taken then need not wait for the end of the lease.
+   * Claims up to `limit` deliveries whose bodies total up to `maxBytes`. A failed claim is repeated with the same
+   * token. It may have taken deliveries, which would otherwise have to wait until the lease ends.
    *
-   * @throws the error of the store
+   * @throws errors of the store
    */
   claim(limit: number, maxBytes: number, capacity: Capacity): Promise<ClaimAnswer>
-  /** Forgets an unanswered claim: the deliveries of that claim wait for the end of the lease. */
+  /** Gives up on a claim that got no response. Its deliveries have to wait until the lease ends. */
   abandon(): void
 }
 
@@ -29,25 +29,25 @@ export interface ClaimAnswer {
   readonly deliveries: readonly Claimed[]
   readonly unread: readonly Unread[]
   readonly failed: readonly FailedDelivery[]
-  /** The store's clock less the monotonic clock, in milliseconds. */
+  /** The store's clock minus the monotonic clock, in milliseconds. */
   readonly storeOffset: number
-  /** True if endpoints of the present round are left. */
+  /** `true` if there are more endpoints to visit in this round. */
   readonly hasMore: boolean
-  /** As in the store's result. */
+  /** See `Claims.nextInMs`. */
   readonly nextInMs: number | null
 }
 
-/** A delivery claimed without the content. */
+/** A delivery claimed without content. */
 export type Unread = UnreadDelivery & Pick<Claimed, 'token' | 'leaseEndsAt'>
 
-/** Endpoints that a claim inspects at most: a few milliseconds of work. */
+/** Maximum number of endpoints to inspect per claim. This takes a few milliseconds. */
 const SCAN_LIMIT = 200
 
 /**
  * Creates the poller of a loop.
  *
- * @param options.leaseMs duration of a claim in milliseconds
- * @param options.maxAttempts attempts of a round in all
+ * @param options.leaseMs how long a claim is valid, in milliseconds
+ * @param options.maxAttempts maximum number of attempts per round
  */
 export function createPoller(
   store: Pick<ClaimStore, 'claim'>,
@@ -65,7 +65,7 @@ export function createPoller(
     async claim(limit, maxBytes, capacity) {
       const isRepeat = unanswered !== undefined
       unanswered ??= { token: `${name}-${++claimsMade}`, sentAt: performance.now() }
-      // A lease counts from the first sending, because that claim may have been run.
+      // The lease starts with the first try, as the store may have executed that one.
       const { token, sentAt } = unanswered
       const leaseEndsAt = sentAt + leaseMs
       const claims = await store.claim({
@@ -80,7 +80,7 @@ export function createPoller(
         maxAttempts,
       })
       if (unanswered?.token === token) unanswered = undefined
-      // A spread that more properties follow takes Node.js 20 some microseconds, as long as to sign the webhook.
+      // In Node.js 20, a spread followed by more properties takes as long as signing a webhook (a few microseconds).
       const own = <Claimed extends object>(claimed: Claimed) =>
         Object.assign({}, claimed, { token, leaseEndsAt })
       return {
@@ -102,20 +102,20 @@ export function createPoller(
 
 /** The position of a loop in the round robin of endpoints. */
 interface Cursor {
-  /** The next claim begins after this endpoint; null: at the first. */
+  /** The endpoint after which the next claim starts, or `null` to start with the first. */
   readonly position: EndpointRef | null
   /**
    * Moves past the endpoints of a claim.
    *
-   * @returns whether endpoints of the present round are left
+   * @returns whether there are more endpoints to visit in this round
    */
   advance(claims: Pick<Claims, 'deliveries' | 'unread' | 'next'>): boolean
 }
 
 /**
- * Creates a cursor before the first endpoint. A round visits every endpoint with pending deliveries once and takes several
- * claims where one claim cannot inspect all of these endpoints. The end of the round lets the loop wait: pending deliveries
- * need not be due, so an endless search would find the same endpoints again.
+ * Creates a cursor that starts at the first endpoint. A round visits each endpoint with pending deliveries once. It
+ * takes several claims if there are too many endpoints to inspect in one. At the end of a round the loop can wait.
+ * Without rounds it would keep finding the same endpoints, since pending deliveries aren't necessarily due.
  */
 function createCursor(): Cursor {
   let position: EndpointRef | null = null
@@ -127,7 +127,7 @@ function createCursor(): Cursor {
     },
     advance({ deliveries, unread, next }) {
       const from = position
-      // The endpoint served last comes last in the next round, because its organization's budget may be used up.
+      // The last endpoint served is last in the next round, because its organization may have used up its budget.
       position = next ?? endpointOf(deliveries.at(-1) ?? unread.at(-1)) ?? position
       const hasMore = next !== null && !isPassed(roundBegan, from, next)
       if (!hasMore) roundBegan = position
@@ -140,7 +140,7 @@ function endpointOf(delivery: EndpointRef | undefined): EndpointRef | undefined 
   return delivery && { organizationId: delivery.organizationId, endpointId: delivery.endpointId }
 }
 
-/** True if the round robin passes `endpoint` between `from` and `to`. Null is the position before the first endpoint. */
+/** Returns `true` if the round robin passes `endpoint` between `from` and `to`. `null` is before the first endpoint. */
 function isPassed(endpoint: EndpointRef | null, from: EndpointRef | null, to: EndpointRef): boolean {
   const isBehindStart = isBefore(from, endpoint)
   const isBeforeEnd = !isBefore(to, endpoint)

@@ -7,34 +7,34 @@ import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
 import { TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
-/** Claims as many deliveries as the queues have capacity for, and hands the deliveries to the dispatcher. */
+/** Claims as many deliveries as the queues can take and passes them to the dispatcher. */
 export interface Prefetcher {
-  /** Deliveries that claims have brought since the loop was created. */
+  /** Number of deliveries received from claims since the loop was created. */
   readonly received: number
-  /** True if the last claim was not made, because too many results wait to be written. */
+  /** `true` if the last claim was skipped because too many results are waiting to be written. */
   readonly isHeldUp: boolean
-  /** Milliseconds from the last claim until an endpoint's rate allows its next delivery; null: none waits. */
+  /** Milliseconds from the last claim until an endpoint's rate allows its next delivery, or `null` if none waits. */
   readonly nextInMs: number | null
-  /** True while endpoints with a backlog are throttled. */
+  /** `true` while endpoints with a backlog are throttled. */
   readonly isThrottling: boolean
   /**
-   * Makes one claim. Deliveries that arrive when the run is ending are released.
+   * Makes one claim. If the run is ending, the deliveries are released.
    *
-   * @returns whether there may be more to claim at once
-   * @throws the error of the store
+   * @returns whether more can be claimed right away
+   * @throws errors of the store
    */
   claim(run: Run): Promise<boolean>
   stopThrottling(): void
 }
 
-/** A run of a loop: begins with `start` or `runOnce`. */
+/** A run of a loop, started with `start` or `runOnce`. */
 export interface Run {
   readonly isOnce: boolean
-  /** True from the call of `stop`. */
+  /** `true` once `stop` has been called. */
   isEnding: boolean
 }
 
-/** The parts that a prefetcher works with. */
+/** The parts used by a prefetcher. */
 export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
   readonly sender: Pick<WebhookSender, 'prepare'>
   readonly poller: Poller
@@ -46,31 +46,32 @@ export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
 }
 
 /**
- * Time for which a backlog is throttled after a claim, in multiples of the claim's duration. Beside a flood of 50,000 on two busy
- * cores, p99 of all other endpoints was 150 ms without throttling, 30 ms with 2, 20 ms with 6.
+ * How long to throttle backlogs after a claim, as a multiple of the claim's duration. With a backlog of 50,000 on two
+ * busy cores, p99 of all other endpoints was 150 ms without throttling, 30 ms with 2, and 20 ms with 6.
  */
 const THROTTLE_FACTOR = 6
-/** Maximum time for which a backlog is throttled, in ms: a claim of several seconds is the database's fault. */
+/** Maximum time to throttle backlogs, in milliseconds. If a claim takes seconds, the database is to blame. */
 const THROTTLE_MAX_MS = 200
-/** Maximum number of results that wait to be written, in multiples of the concurrency. */
+/** Maximum number of results waiting to be written, as a multiple of the concurrency. */
 const PENDING_FACTOR = 4
-/** Maximum total size of a claim's bodies, in bytes: 16 of the largest that are allowed by default. */
+/** Maximum total size of the bodies in a claim, in bytes. By default, this is enough for 16 of the largest allowed. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
- * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than
- * this process. Other claims skip locked deliveries meanwhile, so the prefetcher stays careful.
+ * A claim that failed after this long may still hold locks on its deliveries, because the database gives up later than
+ * we do. Other claims skip locked deliveries in the meantime, so the prefetcher stays careful.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
-/** Maximum time until the loop is woken for a turn, in ms: no limit but that of timers. */
+/** Maximum delay before waking the loop for an endpoint's turn, in milliseconds. Any value timers support will do. */
 const TURN_MAX_MS = 60_000
 
 /**
- * Creates the prefetcher of a loop. After a failed claim the prefetcher is careful: it claims deliveries without content, and the
- * reader reads each separately, so an unreadable delivery is found and stops no other. The prefetcher is no longer careful when all
- * deliveries of a careful claim have been read and no delivery is suspected; after a claim that hung, 30 seconds later at the earliest.
+ * Creates the prefetcher of a loop. After a failed claim, the prefetcher is careful and claims deliveries without
+ * content. The reader then reads one delivery at a time, so an unreadable delivery can be identified and doesn't block
+ * the rest. This ends once all deliveries of a careful claim have been read and no delivery is suspected, but not
+ * within 30 seconds of a claim that hung.
  *
- * @param concurrency attempts in flight at once
+ * @param concurrency maximum number of attempts in flight
  */
 export function createPrefetcher(
   { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp }: PrefetcherParts,
@@ -102,7 +103,7 @@ export function createPrefetcher(
     notifier.notifyFailed(failed)
   }
 
-  /** Without throttling, a backlog would keep the database and this process busy, and all other deliveries waiting. */
+  /** Without throttling, a backlog would keep the database and this process busy and delay other deliveries. */
   function throttle(ms: number): void {
     if (!queues.throttle(ms)) return
     clearTimeout(throttling)
@@ -112,7 +113,7 @@ export function createPrefetcher(
     }, Math.ceil(ms) + TIMER_EARLY_MS)
   }
 
-  /** Wakes the loop for a delivery that waits for its turn by its endpoint's rate: ahead of the next poll. */
+  /** Wakes the loop when a rate-limited endpoint can get its next delivery instead of waiting for the next poll. */
   function wakeIn(ms: number | null): void {
     nextInMs = ms
     clearTimeout(turn)
@@ -152,12 +153,12 @@ export function createPrefetcher(
       return throttling !== undefined
     },
     async claim(run) {
-      // Before anything is claimed, because an incomplete sender would use up the attempts. A stop needs no sender.
+      // Prepare the sender first, because claiming with an incomplete one would use up attempts. Not needed to stop.
       if (!run.isEnding) await sender.prepare?.()
       const plan = queues.planClaim()
       queues.adoptPlan(plan)
       isHeldUp = resultWriter.pending > concurrency * PENDING_FACTOR
-      // An ending run makes no new claim and only repeats an unanswered claim.
+      // If the run is ending, we don't claim anything new and only repeat a claim that got no response.
       const limit = run.isEnding ? 0 : plan.limit
       if (!run.isEnding && (limit <= 0 || isHeldUp)) return false
       const sentAt = performance.now()

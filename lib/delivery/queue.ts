@@ -1,75 +1,75 @@
 import type { ClaimedDelivery, EndpointRef } from '../webhooks/claims.ts'
 import type { Verdict } from './verdict.ts'
 
-// The queue of an endpoint in this process: claimed deliveries that wait for an attempt, attempts in flight, and the load
-// that the endpoint has proved to take (AIMD). Several of these states hold at once:
+// The queue of an endpoint in this process. It has claimed deliveries waiting for an attempt, attempts in flight, and
+// the load that the endpoint has proven it can take (AIMD). Several of these states can apply at once:
 //
-// | state    | begins                                           | ends                                   | next claim brings at most             |
-// |----------|--------------------------------------------------|----------------------------------------|---------------------------------------|
-// | idle     | nothing waits, nothing is in flight              | a claim brings a delivery              | the start limit                       |
-// | busy     | a claim brings a delivery                        | nothing is read, waits or is in flight | concurrency limit less the deliveries here |
-// | backlogged | a claim brought as many as were asked for        | the next plan, unless throttled        | as busy, even when idle               |
-// | quick    | a success within 250 ms                          | any other result                       | twice the limit less the deliveries here |
-// | unproven | with the queue                                   | the first success                      | within the budget of unproven endpoints |
-// | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
-// | throttled | the backlog is throttled after a claim              | the time has passed                    | nothing                               |
-// | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
-// | held     | the endpoint rejects a delivery                  | the store knows, or 5 s have passed    | nothing                               |
+// | state      | begins when                       | ends when                     | limit for the next claim        |
+// |------------|-----------------------------------|-------------------------------|---------------------------------|
+// | idle       | nothing waits or is in flight     | a delivery is claimed         | the start limit                 |
+// | busy       | a delivery is claimed             | nothing is left in the queue  | limit minus the deliveries here |
+// | backlogged | a claim returned all requested    | next plan, unless throttled   | same as busy, even when idle    |
+// | quick      | an attempt succeeds in 250 ms     | any other result              | twice the limit, minus the same |
+// | unproven   | the queue is created              | an attempt succeeds           | the unproven budget             |
+// | slow       | limit < start, hangs 1 s, blocked | success at limit >= start     | the slow budget, in turns       |
+// | throttled  | a claim found backlogs            | the time is up                | nothing                         |
+// | blocked    | the secret or sender fails        | the time is up                | nothing                         |
+// | held       | a delivery is rejected            | the store knows, or after 5 s | nothing                         |
 
-/** A claimed delivery in this process. */
+/** A delivery claimed by this process. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
-  /** On the monotonic clock, in milliseconds. */
+  /** In milliseconds of the monotonic clock. */
   readonly leaseEndsAt: number
 }
 
-/** The queue of an endpoint in this process. Times are on the monotonic clock, in milliseconds. */
+/** The queue of an endpoint in this process. Times are in milliseconds of the monotonic clock. */
 export interface EndpointQueue {
   readonly organizationId: string
   readonly endpointId: string
-  /** Claimed deliveries without the content. */
+  /** Number of deliveries claimed without content. */
   unread: number
   readonly waiting: Claimed[]
   inFlight: number
-  /** Attempts that may be in flight at once: halved when the endpoint is slow, increased by 1 with each success. */
+  /** Maximum number of attempts in flight. Each success adds 1. It's halved if the endpoint is slow. */
   concurrencyLimit: number
-  /** True if the last attempt succeeded quickly, so deliveries claimed ahead do not wait long. */
+  /** `true` if the last attempt succeeded quickly, so deliveries claimed in advance won't wait for long. */
   isQuick: boolean
-  /** True if the endpoint takes less than an unproven endpoint. */
+  /** `true` if the endpoint can take less than an unproven one. */
   isSlow: boolean
-  /** True after the first successful attempt; until then the endpoint's response time is unknown. */
+  /** `true` once an attempt was successful. Before that, we don't know the endpoint's response time. */
   isProven: boolean
-  /** When the last attempt ended, or when the first attempt in flight began. */
+  /** When the last attempt ended, or when the first of the attempts in flight started. */
   progressAt: number
-  /** True if the queue is in line for the next attempt. */
+  /** `true` if the queue is in line for the next attempt. */
   isReady: boolean
-  /** Deliveries that the last claim asked for, and deliveries that the claim brought: when equal, more may be due. */
+  /** Number of deliveries the last claim asked for and actually returned. If they are equal, more may be due. */
   capacity: number
   claimed: number
   blockedUntil: number
   throttledUntil: number
   heldUntil: number
-  /** Deliveries of claims sent before this time are released: the store did not know of a rejection. */
+  /** Deliveries of claims sent before this time are released, because the store didn't know about a rejection yet. */
   claimsFrom: number
   usedAt: number
 }
 
-/** Attempts of an endpoint that may be in flight at once. */
+/** Limits for an endpoint's attempts in flight. */
 export interface ConcurrencyLimits {
-  /** Limit of an unproven endpoint. */
+  /** Limit for unproven endpoints. */
   readonly start: number
   readonly max: number
 }
 
 const QUICK_MS = 250
-/** Idle time after which an endpoint starts afresh, in ms. */
+/** After being idle for this many milliseconds, an endpoint starts over. */
 const IDLE_MS = 1000
-/** An endpoint that has answered no attempt for this long is slow, also before any attempt has ended. */
+/** An endpoint that hasn't responded for this many milliseconds is slow, even if no attempt has ended yet. */
 const SLOW_AFTER_MS = 1000
-/** Maximum number of an endpoint's deliveries in one claim: a burst, for which other endpoints' deliveries wait. */
+/** Maximum number of an endpoint's deliveries in one claim. They form a burst that other endpoints have to wait for. */
 const BURST_MAX = 16
 
-/** Creates the queue of an endpoint that this process does not know yet. */
+/** Creates the queue of an endpoint that is new to this process. */
 export function createEndpointQueue(
   { organizationId, endpointId }: EndpointRef,
   { start }: ConcurrencyLimits,
@@ -96,12 +96,12 @@ export function createEndpointQueue(
   }
 }
 
-/** The number of deliveries in a queue: unread, waiting or in flight. */
+/** Returns the number of deliveries in a queue, which may be unread, waiting or in flight. */
 export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
   return unread + inFlight + waiting.length
 }
 
-/** The number of deliveries that may be claimed for a queue. */
+/** Returns how many deliveries can be claimed for a queue. */
 export function capacityOf(queue: EndpointQueue): number {
   if (Math.max(queue.blockedUntil, queue.throttledUntil, queue.heldUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
@@ -109,8 +109,8 @@ export function capacityOf(queue: EndpointQueue): number {
 }
 
 /**
- * Lets an endpoint that was idle begin with the start limit: it may have a rate limit, and each attempt of a burst beyond it is
- * rejected. A quick endpoint is back at its limit after a few attempts.
+ * Makes an endpoint that was idle start over with the start limit. The endpoint may be rate limited and reject
+ * everything above that in a burst. A quick endpoint is back at its limit after a few attempts.
  */
 export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): void {
   if (performance.now() - queue.usedAt < IDLE_MS) return
@@ -131,16 +131,16 @@ export function adapt(
   if (load === 'more') queue.concurrencyLimit = Math.min(limits.max, queue.concurrencyLimit + 1)
   if (load === 'less') queue.concurrencyLimit = Math.max(1, half)
   if (load === 'more' && queue.concurrencyLimit >= limits.start) queue.isSlow = false
-  // Half of 1 is below every start limit, so an endpoint can be slow also where each endpoint has a limit of 1.
+  // Half of 1 is below any start limit, so an endpoint can become slow even if all endpoints have a limit of 1.
   if (load === 'less' && half < limits.start) queue.isSlow = true
 }
 
-/** True if the endpoint takes less than an unproven endpoint, or is blocked. */
+/** Returns `true` if the endpoint can take less than an unproven one or is blocked. */
 export function isSlow(queue: EndpointQueue): boolean {
   return queue.isSlow || queue.blockedUntil > performance.now()
 }
 
-/** True if every attempt in flight hangs, so the endpoint counts as slow before any attempt has ended. */
+/** Returns `true` if no attempt in flight makes progress. The endpoint is then slow before any of them has ended. */
 export function isHanging({ inFlight, progressAt }: EndpointQueue): boolean {
   return inFlight > 0 && progressAt <= performance.now() - SLOW_AFTER_MS
 }

@@ -13,107 +13,113 @@ import {
 import type { DeliverySlots } from './slots.ts'
 import type { Verdict } from './verdict.ts'
 
-// Longer than 250 lines: every change of the queues' state stands here, so a reader can see that counts and order agree.
+// This file is longer than 250 lines so that all changes to the queues' state are in one place, where it's easier to
+// see that counts and order stay consistent.
 
-// Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The next claim asks for no more than
-// the capacity of the queues, so a process never claims a delivery that must wait long for an attempt.
+// Dispatches deliveries fairly. There is one queue per endpoint, and attempts are taken from the queues round
+// robin. Claims are limited to what the queues can take, so a process doesn't claim deliveries that would have to
+// wait for long.
 
 /** The queues of a process. */
 export interface EndpointQueues {
   readonly inFlight: number
-  /** Unread deliveries included. */
+  /** Includes unread deliveries. */
   readonly waiting: number
-  /** Takes a share of the slots that several loops have together. @returns gives it back */
+  /** Reserves a share of the slots shared by several loops. @returns a function that releases it */
   join(): () => void
-  /** Plans the next claim. Changes nothing: see `adoptPlan`. */
+  /** Plans the next claim without changing anything. See `adoptPlan`. */
   planClaim(): ClaimPlan
-  /** Puts a plan active: the next deliveries count against this plan. */
+  /** Applies a plan. Deliveries added from now on count toward it. */
   adoptPlan(plan: ClaimPlan): void
   /**
    * Adds a delivery.
    *
    * @param claimSentAt when the claim was sent, on the monotonic clock
-   * @returns false if the delivery must be released: the endpoint has rejected another delivery since
+   * @returns `false` if the delivery has to be released because its endpoint has rejected another one since
    */
   add(delivery: Claimed, claimSentAt: number): boolean
-  /** Adds a delivery without the content. The delivery takes capacity until `removeUnread`. */
+  /** Adds a delivery without content. It takes up capacity until `removeUnread` is called. */
   addUnread(delivery: EndpointRef): void
-  /** Removes a delivery of `addUnread`. @param delivery the same delivery with the content, to be added instead */
+  /**
+   * Removes a delivery added by `addUnread`.
+   *
+   * @param delivery the same delivery with content, if it should be added instead
+   */
   removeUnread(endpoint: EndpointRef, delivery?: Claimed): void
-  /** Begins no attempt and claims nothing for an endpoint until `endHold`. @returns the waiting deliveries, which are removed */
+  /** Stops attempts and claims for an endpoint until `endHold`. @returns the waiting deliveries, which are removed */
   hold(endpoint: EndpointRef): readonly Claimed[]
   endHold(endpoint: EndpointRef): void
-  /** Takes the next delivery to attempt and counts the attempt as in flight. Undefined when no attempt may begin now. */
+  /** Takes the next delivery and counts it as in flight. Returns `undefined` if no attempt can start right now. */
   next(): Claimed | undefined
   /**
    * Ends an attempt.
    *
-   * @param durationMs distinguishes quick endpoints: the loop claims deliveries ahead for a quick endpoint
-   * @returns true if more should be claimed now
+   * @param durationMs used to detect quick endpoints, whose deliveries are claimed in advance
+   * @returns `true` if more should be claimed now
    */
   end(delivery: Claimed, load: Verdict['load'], durationMs: number): boolean
   /**
-   * Claims nothing for an endpoint for a while.
+   * Stops claims for an endpoint for a while.
    *
-   * @returns whether the endpoint was not blocked before
+   * @returns `true` if the endpoint wasn't blocked before
    */
   block(endpoint: EndpointRef, ms: number): boolean
   /**
-   * Claims nothing for a while for endpoints with a backlog: the last claim brought as many of their deliveries as it asked for.
-   * Does nothing if no endpoint without a backlog has had a delivery within a second.
+   * Stops claims for endpoints with a backlog for a while. An endpoint has a backlog if the last claim returned as
+   * many of its deliveries as requested. Does nothing unless an endpoint without a backlog has had a delivery within
+   * the last second.
    *
-   * @returns whether there are such endpoints
+   * @returns whether any endpoints were throttled
    */
   throttle(ms: number): boolean
-  /** Removes every waiting delivery with content. */
+  /** Removes all waiting deliveries except for unread deliveries. */
   drain(): readonly Claimed[]
-  /** Removes queues that have long been idle. */
+  /** Removes queues that have been idle for a long time. */
   sweep(): void
 }
 
-/** An organization with deliveries in this process. */
 interface OrganizationUse {
-  /** Waiting or in flight. */
+  /** Number of deliveries, both waiting and in flight. */
   count: number
-  /** As of a queue. */
+  /** The same as in a queue. */
   capacity: number
   claimed: number
 }
 
 /**
- * Time for which endpoints with a backlog are throttled after the last delivery of another endpoint, in ms. Deliveries that come less
- * often gain little: throttled for their sake, one busy endpoint got 484 deliveries a second in place of 1,000.
+ * Endpoints with a backlog are only throttled within this time of another endpoint's delivery, in milliseconds.
+ * Endpoints with fewer deliveries don't benefit much. When we did it for them, a busy endpoint got 484 deliveries per
+ * second instead of 1,000.
  */
 const THROTTLE_WITHIN_MS = 1000
-/** Maximum time until a rejection is written, in ms: without the store nothing is claimed anyway. */
+/** Maximum time until a rejection is written, in milliseconds. Without the store, nothing is claimed anyway. */
 const HOLD_MAX_MS = 5000
-/** Idle time after which an endpoint's queue is removed, in ms. */
+/** Queues are removed after being idle for this long, in milliseconds. */
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
  * Creates the queues of a loop.
  *
- * @param slots attempts in flight at once, of all endpoints
+ * @param slots limits the number of attempts in flight across all endpoints
  */
 export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
   const { concurrency } = slots
   const queues = new Map<string, EndpointQueue>()
   /** Queues with deliveries. */
   const busy = new Set<EndpointQueue>()
-  /** In the order in which slow endpoints share their budget. */
+  /** Slow queues, in the order in which the budget is shared out. */
   const slow = new Set<EndpointQueue>()
   /** Queues whose endpoint may have more due deliveries in the store. */
   const backlogged = new Set<EndpointQueue>()
-  /** Queues that may begin an attempt, in turn. */
+  /** Queues that can start an attempt, in order. */
   const ready: EndpointQueue[] = []
   const organizations = new Map<string, OrganizationUse>()
   const budgets = createBudgets(concurrency)
   let inFlight = 0
   let waiting = 0
-  /** Limit of the current plan. */
   let limit = 0
   let isShortOfUnproven = false
-  /** Endpoints without a backlog, by the time of their last claim with a delivery. */
+  /** Endpoints without a backlog and the time of their last claim that returned a delivery. */
   const calm = new Map<EndpointQueue, number>()
 
   const used = (): number => inFlight + waiting
@@ -126,7 +132,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
     return queue
   }
 
-  /** Puts a queue in line if an attempt may begin. */
+  /** Puts a queue in line if it can start an attempt. */
   function lineUp(queue: EndpointQueue): void {
     if (queue.isReady || queue.waiting.length === 0 || queue.inFlight >= queue.concurrencyLimit) return
     queue.isReady = true
@@ -158,7 +164,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
     return queue
   }
 
-  /** Removes the waiting deliveries. A queue in line without a delivery is passed over. */
+  /** Removes the waiting deliveries. If the queue is in line, it's skipped when its turn comes. */
   function empty(queue: EndpointQueue): Claimed[] {
     const removed = queue.waiting.splice(0)
     for (const _ of removed) leave(queue.organizationId)
@@ -196,7 +202,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
         queue.isSlow = true
         slow.add(queue)
       }
-      // Slow queues with a capacity in this plan come last in the next plan.
+      // Slow queues that get capacity in this plan go to the end of the line for the next one.
       for (const [queue, capacity] of plan.slowCapacities) {
         if (capacity > 0 && slow.delete(queue)) slow.add(queue)
       }
@@ -224,7 +230,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
       }
       for (const queue of throttled) calm.delete(queue)
       for (const [queue, at] of calm) if (now - at > THROTTLE_WITHIN_MS) calm.delete(queue)
-      // Without a calm queue, a pause helps no endpoint.
+      // If no endpoint is calm, throttling wouldn't help.
       if (calm.size === 0) return false
       for (const queue of throttled) queue.throttledUntil = now + ms
       return throttled.length > 0
@@ -260,7 +266,7 @@ export function createEndpointQueues(slots: DeliverySlots): EndpointQueues {
       if (inFlight >= concurrency) return undefined
       for (let queue = ready.shift(); queue; queue = ready.shift()) {
         queue.isReady = false
-        // The concurrency limit may have been halved since the queue was put in line.
+        // The limit may have been halved since the queue was put in line.
         const delivery = queue.inFlight < queue.concurrencyLimit ? queue.waiting.shift() : undefined
         if (!delivery) continue
         if (queue.inFlight === 0) queue.progressAt = performance.now()

@@ -3,66 +3,66 @@ import type { ClaimedDelivery, ClaimRef, ClaimStore } from '../webhooks/claims.t
 import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
-// Reads deliveries one by one: deliveries with a large body, and all deliveries after a failed claim, to find the delivery
-// at fault. Each read is a separate statement, so an unreadable delivery holds up no other delivery.
+// Reads deliveries one by one. This is used for deliveries with a large body, and after a failed claim to find the
+// delivery that caused the failure. Each read is a separate statement, so an unreadable delivery doesn't affect others.
 //
-// An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
-// database must fail none: a failed read counts only when another delivery was read quickly since the read before, and
-// when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
-// failure that counts fails the delivery as `unreadable`, until an administrator recovers the delivery.
+// A delivery that can't be read becomes a suspect and is released until its endpoint's pause is over. We don't want a
+// slow database to fail any deliveries. So a failed read only counts if another delivery was read quickly since the
+// previous one. If a suspect can be read after all, the database was to blame and all failures of all suspects are
+// reset. The third failure that counts makes the delivery fail as `unreadable`. An administrator can still recover it.
 
-/** Reads deliveries separately. */
+/** Reads deliveries one by one. */
 export interface Reader {
-  /** Deliveries that wait to be read, or are being read. */
+  /** Number of deliveries being read or waiting to be read. */
   readonly pending: number
-  /** True while a delivery is known that could not be read. */
+  /** `true` if there are deliveries that couldn't be read. */
   readonly hasSuspects: boolean
-  /** Replaces the listener. */
+  /** Sets the listener, replacing the previous one. */
   listen(listener: ReadListener): void
   add(delivery: Unread): void
-  /** Counts deliveries that a claim has brought with the content, as evidence that the database is well. */
+  /** Counts a claim that returned content, as evidence that the database is healthy. */
   noteRead(tookMs: number): void
-  /** Removes every pending delivery. The results of reads under way are dropped. */
+  /** Removes all pending deliveries. The results of reads in progress are dropped. */
   drain(): readonly Unread[]
 }
 
-/** Listens to a reader. Each added delivery that is not drained comes back by one of these calls. */
+/** Callbacks of a reader. Each added delivery is passed to one callback unless it's drained. */
 export interface ReadListener {
   onRead(delivery: Claimed): void
-  /** The claim is lost, the endpoint was removed, or the lease has become too short. */
+  /** The claim was lost, the endpoint was removed, or there isn't enough time left on the lease. */
   onGone(delivery: Unread): void
-  /** The delivery could not be read. @param pauseMs how long the endpoint should be left alone */
+  /** The delivery couldn't be read this time. @param pauseMs how long to leave the endpoint alone */
   onFailed(delivery: Unread, error: unknown, pauseMs: number): void
-  /** The delivery can never be read. */
+  /** The delivery can't be read at all. */
   onUnreadable(delivery: Unread, error: unknown): void
 }
 
 interface Suspect {
-  /** Failed reads, and failed reads that count. */
+  /** Number of failed reads, and how many of them count. */
   tries: number
   failures: number
-  /** Quick reads of other deliveries that have been counted, at the time of the last failure. */
+  /** The number of quick reads of other deliveries at the time of the last failure. */
   readsSeen: number
   failedAt: number
 }
 
 const READS_MAX = 4
-/** A slower read doesn't prove that the database is healthy. */
+/** A read that takes longer than this doesn't prove that the database is healthy. */
 const QUICK_READ_MS = 1000
 const FAILURES_MAX = 3
-/** Pause of the endpoint after a failed read, doubled with each further failure. */
+/** Pause of the endpoint after a failed read, in milliseconds. Doubles with each failure. */
 const PAUSE_MS = 1000
 const PAUSE_MAX_MS = 30_000
-/** A suspect that was not claimed for this long was cancelled, or set aside by another process. */
+/** If a suspect isn't claimed for this long, it was probably cancelled or handled by another process. */
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
  * Creates the reader of a loop.
  *
- * @param leaseMs duration of a claim: a delivery with less than half of the lease left is no longer read
+ * @param leaseMs how long a claim is valid. Deliveries with less than half of it left aren't read
  */
 export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
-  /** Each organization has one read at a time, so no organization takes all reads. */
+  /** Reads in progress, one per organization, so no organization can use all reads. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()
@@ -88,7 +88,7 @@ export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): 
     } catch (error) {
       answer = { error }
     }
-    // Drained meanwhile.
+    // The delivery was drained in the meantime.
     if (reading.get(unread.organizationId) !== unread) return
     reading.delete(unread.organizationId)
     if ('error' in answer) fail(unread, answer.error, readsBefore)
@@ -97,7 +97,7 @@ export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): 
     readNext()
   }
 
-  /** Undefined when too little of the lease is left. */
+  /** Returns `undefined` if there isn't enough time left on the lease. */
   async function readInTime(unread: Unread, ms: number): Promise<ClaimedDelivery | undefined> {
     if (ms < leaseMs / 2) return undefined
     const [delivery] = await withDeadline(store.read([claimRefOf(unread)]), ms, () => {

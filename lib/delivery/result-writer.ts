@@ -3,46 +3,47 @@ import { sleep, withDeadline } from '../base/time.ts'
 import type { AttemptResult, ClaimRef, ClaimStore, FailureLimit, ResultReport } from '../webhooks/claims.ts'
 import { createWakeUp } from './wake-up.ts'
 
-/** Attempts of a loop by outcome, without results that the store has dropped because the claim was lost. */
+/** Number of a loop's attempts by outcome. Results dropped by the store because the claim was lost aren't included. */
 export interface DeliveryCounts {
-  /** Attempts that were answered with 2xx. */
+  /** Attempts with a 2xx response. */
   readonly delivered: number
-  /** Attempts that failed and are retried. */
+  /** Failed attempts that will be retried. */
   readonly retried: number
-  /** Failed attempts that were the last of a round, and deliveries set aside as unreadable. */
+  /** Failed attempts that were the last of their round, and unreadable deliveries. */
   readonly failed: number
 }
 
-/** Writes the results of attempts to the store, in batches, while the attempts go on. */
+/** Writes the results of attempts to the store in batches, while other attempts continue. */
 export interface ResultWriter {
   /** Counts of all results written since the loop was created. */
   readonly counts: DeliveryCounts
-  /** Results and released claims that are not written yet. */
+  /** Number of results and released claims that haven't been written yet. */
   readonly pending: number
-  /** Replaces the listener. */
+  /** Sets the listener, replacing the previous one. */
   listen(listener: ResultListener): void
   write(result: UntimedResult, times: AttemptTimes): void
   release(claim: ClaimRef): void
   /**
-   * Resolves when everything is written. After the time has passed the rest is left for the next `write` or `release`.
+   * Resolves when everything is written or the time is up. Whatever is left is written after the next
+   * `write` or `release`.
    *
-   * @param ms milliseconds
+   * @param ms timeout in milliseconds
    */
   settle(ms: number): Promise<void>
 }
 
-/** The result of an attempt without the times. */
+/** The result of an attempt without its times. */
 export type UntimedResult = Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>
 
-/** Start and end of an attempt on the monotonic clock, in milliseconds. */
+/** Start and end of an attempt in milliseconds of the monotonic clock. */
 export interface AttemptTimes {
   readonly startedAt: number
   readonly endedAt: number
 }
 
-/** Listens to a result writer. */
+/** Callbacks of a result writer. */
 export interface ResultListener {
-  /** Called after results were written. Retries are due after the given delay by the store's clock, or a moment earlier. */
+  /** Called after results were written. Retries are due after their delay by the store's clock, or slightly earlier. */
   onWritten(results: readonly UntimedResult[], report: ResultReport): void
   onError(error: unknown): void
 }
@@ -52,18 +53,18 @@ interface Ended {
   readonly times: AttemptTimes
 }
 
-/** A larger batch would keep the database from other work for too long. */
+/** Larger batches would keep the database busy for too long. */
 const BATCH_MAX = 200
 const RETRY_MS = 500
-/** Time for which a first result waits for others, in ms. PostgreSQL writes ten results for little more than one. */
+/** How long the first result waits for others, in milliseconds. In PostgreSQL, ten cost hardly more than one. */
 const GATHER_MS = 20
 
 /**
- * Creates the result writer of a loop. One statement runs at a time. The first result waits some milliseconds for others, and
- * results that come during a statement make the next batch, so batches grow with the load. Unwritten results are kept and tried
- * again. When writing takes longer than
- * the leases, the attempts are made once more, because a repeated webhook is better than a lost webhook. A single result that
- * the store rejects twice is dropped, because it would hold up all other results.
+ * Creates the result writer of a loop. Only one statement runs at a time. The first result waits a few milliseconds for
+ * others, and results that arrive while a statement is running form the next batch, so batches grow with the load. If
+ * writing fails, results are kept and tried again. If that takes longer than the leases, the attempts are repeated,
+ * because sending a webhook twice is better than losing it. A result that the store rejects twice on its own is dropped
+ * to keep it from blocking the rest.
  */
 export function createResultWriter(
   store: Pick<ClaimStore, 'writeResults' | 'release'>,
@@ -127,7 +128,7 @@ export function createResultWriter(
     }
   }
 
-  /** Null: the next batch is half as large, until the result at fault is alone. */
+  /** Returns `null` if the batch failed. The next one is half as large, until the bad result is on its own. */
   async function writeOrShrink(batch: readonly Ended[]): Promise<ResultReport | null> {
     try {
       return await store.writeResults(batch.map(toResult), limit)
@@ -142,7 +143,7 @@ export function createResultWriter(
     }
   }
 
-  /** Rejected for the second time, a result is dropped. */
+  /** If a result is rejected for the second time, it's dropped. */
   function moveToEnd(batch: readonly Ended[]): void {
     ended.splice(0, batch.length)
     ended.push(...batch.filter((one) => !refused.has(one)))
@@ -178,14 +179,14 @@ export function createResultWriter(
   }
 }
 
-/** Names a claim, for sets of claims. */
+/** Returns a string that identifies a claim. */
 export function nameOf({ organizationId, deliveryId, token }: ClaimRef): string {
   return JSON.stringify([organizationId, deliveryId, token])
 }
 
-/** Relative times, so the store's clock alone decides. */
+/** Converts times to relative ones so that only the store's clock matters. */
 function toResult({ result, times }: Ended): AttemptResult {
   const now = performance.now()
-  // Into the result itself, because a spread of so many fields is slow.
+  // We assign to the result itself because a spread with this many properties is slow.
   return Object.assign(result, { startedAgoMs: now - times.startedAt, endedAgoMs: now - times.endedAt })
 }

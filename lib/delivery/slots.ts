@@ -1,29 +1,29 @@
 import { readWhole } from '../base/options.ts'
 
-/** The slots that the delivery loops of a process share: attempts in flight at once, of all loops together. */
+/** Attempt slots shared by the delivery loops of a process. They limit the attempts in flight of all loops together. */
 export interface DeliverySlots {
   /** The number of slots. */
   readonly concurrency: number
   /**
-   * Adds a loop: a share is kept for it while it runs.
+   * Adds a running loop, so that a share of the slots is reserved for it.
    *
-   * @param used counts the slots that the loop uses
-   * @returns removes the loop
+   * @param used returns the number of slots the loop uses
+   * @returns a function that removes the loop
    */
   join(used: () => number): () => void
-  /** Counts the slots that are free for a loop. @param used of the loop, as in `join` */
+  /** Returns the number of slots a loop can use. @param used the same function as in `join` */
   free(used: () => number): number
 }
 
-/** The share of an equal part that is kept for each loop. The rest goes to whichever loop has something to deliver. */
+/** The part of each loop's equal share that is reserved for it. Any loop with deliveries can use the rest. */
 const KEPT_SHARE = 1 / 2
 
 /**
- * Creates slots that the loops of a process share, one loop for each shard. Half of the slots are divided equally, so a shard with a flood or slow
- * subscribers can't take all.
+ * Creates slots to be shared by the loops of a process, one loop per shard. Half of the slots are divided equally, so a
+ * single shard with a flood of events or slow subscribers can't use all of them.
  *
- * @param concurrency maximum number of attempts in flight, of all loops together. Default 256
- * @throws `RangeError` for an invalid number
+ * @param concurrency maximum number of attempts in flight across all loops. Defaults to 256
+ * @throws `RangeError` if the number is invalid
  * @example
  * ```ts
  * const concurrency = createDeliverySlots(256)

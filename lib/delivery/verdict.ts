@@ -2,17 +2,17 @@ import type { AttemptResult } from '../webhooks/claims.ts'
 import { isSuccess } from '../webhooks/webhook-answer.ts'
 import type { WebhookAnswer } from '../webhooks/webhook-sender.ts'
 
-/** The consequences of an attempt. */
+/** What to do after an attempt. */
 export interface Verdict
   extends Pick<AttemptResult, 'outcome' | 'reason' | 'isGone' | 'delayMs' | 'backOffMs'> {
-  /** The load that the endpoint can take: more after a success, less after a timeout. */
+  /** How the load on the endpoint should change: more after a success, less after a timeout. */
   readonly load: 'more' | 'same' | 'less'
 }
 
-/** Delays between attempts, in ms (specification, section 6, rule 3 of delivery): 5 attempts in all. */
+/** Delays between the 5 attempts in milliseconds (specification, section 6, rule 3 of delivery). */
 export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_000]
 
-/** A `Retry-After` lengthens the wait to an hour at most. */
+/** A `Retry-After` can extend the wait to this many milliseconds at most. */
 const RETRY_AFTER_MAX_MS = 60 * 60 * 1000
 
 const DELIVERED: Verdict = {
@@ -25,14 +25,14 @@ const DELIVERED: Verdict = {
 }
 
 const GONE = 410
-/** Statuses with which an endpoint rejects deliveries for now; other failures are rejections if they have a `Retry-After`. */
+/** Statuses for temporary rejections. Any other failure with a `Retry-After` is treated as a rejection as well. */
 const REJECTIONS = [429, 503]
 
 /**
- * Judges a response: any 2xx is a success, 410 fails the delivery at once, and every other response, redirects included, is retried
- * until the delays are used up (specification, section 6, rules 1 to 4 of delivery).
+ * Decides what to do after a response. 2xx is a success, and 410 fails the delivery right away. Any other response,
+ * including redirects, is retried until there are no more delays (specification, section 6, rules 1 to 4 of delivery).
  *
- * @param attempt number of the attempt in the round, from 1
+ * @param attempt number of the attempt in the round, starting at 1
  */
 export function judgeAnswer(
   answer: WebhookAnswer,
@@ -42,7 +42,7 @@ export function judgeAnswer(
   if (isSuccess(answer)) return DELIVERED
   const rest = { reason: null, isGone: false, delayMs: 0, backOffMs: null, load: 'same' } as const
   const { status, error, retryAfterMs = null } = answer
-  // This process ended the attempt, so the delivery is due at once and never fails for the interruption.
+  // This process ended the attempt, so the delivery is due again immediately and can't fail because of it.
   if (error === 'interrupted') return { ...rest, outcome: 'retry' }
   if (status === GONE) return { ...rest, outcome: 'failed', reason: 'gone', isGone: true }
   const isRejected = status !== null && (REJECTIONS.includes(status) || retryAfterMs !== null)

@@ -1,20 +1,20 @@
 import { withDeadline } from '../base/time.ts'
 
-/** Maximum time by which a timer fires early, in ms. */
+/** How much too early a timer may fire, in milliseconds. */
 export const TIMER_EARLY_MS = 2
 
-/** Wakes a waiting task; a call while nothing waits counts for the next wait. */
+/** Wakes a waiting task. If nothing is waiting, the next wait ends immediately. */
 export interface WakeUp {
   wake(): void
   /**
-   * Resolves at the next call of `wake`, or when the time has passed.
+   * Resolves at the next call of `wake` or when the time is up.
    *
-   * @param ms milliseconds
+   * @param ms timeout in milliseconds
    */
   wait(ms: number): Promise<void>
 }
 
-/** Creates a wake-up for a single waiting task. */
+/** Creates a wake-up for a single task. */
 export function createWakeUp(): WakeUp {
   let isWoken = false
   let endWait: (() => void) | undefined

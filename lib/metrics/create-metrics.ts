@@ -18,30 +18,30 @@ export interface Metrics {
   /** The content type of {@link Metrics.text}. */
   readonly contentType: string
   /**
-   * Writes all metrics in the Prometheus exposition format, version 0.0.4. If the store does not respond, the text has the
-   * metrics of the process, and `business_api_queue_up` is 0.
+   * Returns all metrics in the Prometheus exposition format, version 0.0.4. If the store doesn't respond, only the
+   * metrics of this process are included and `business_api_queue_up` is 0.
    */
   text(): Promise<string>
-  /** Judges whether this process can do its work: for a check of readiness. Never rejects. */
+  /** Checks whether this process is able to work. Useful for readiness checks. Never rejects. */
   health(): Promise<Health>
   /**
-   * Counts the queue of an organization or endpoint, which no metric has as a label.
+   * Counts the queue of an organization or endpoint. There are no metrics with these as labels.
    *
-   * @throws `BusinessApiError` with code `invalid_input` for a target without an organization; the errors of the store
+   * @throws `BusinessApiError` with code `invalid_input` if the target has no organization, and errors of the store
    */
   queueOf(target: QueueTarget): Promise<QueueCounts>
-  /** Ends the counting. The numbers so far stay readable. */
+  /** Stops counting. The current values can still be read. */
   close(): void
 }
 
 const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
- * Creates the metrics of this process. From then on they count the requests of every API and the deliveries of every loop in the process.
- * Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
+ * Creates the metrics of this process. They count the requests of all APIs and the deliveries of all loops from then
+ * on. It only subscribes to `node:diagnostics_channel` and doesn't open connections or set timers.
  *
  * @param store the store of the API and the loop
- * @throws `TypeError` or `RangeError` for an invalid option
+ * @throws `TypeError` or `RangeError` if an option is invalid
  * @example
  * ```ts
  * const metrics = createMetrics(store)
@@ -100,12 +100,12 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
   }
 }
 
-/** @returns ends the subscription */
+/** @returns a function that ends the subscription */
 function subscribe<Message>(
   channel: (typeof channels)['answer'],
   note: (message: Message) => void,
 ): () => void {
-  // An error of a subscriber would end the process: a meter of the host must not.
+  // If a subscriber throws, the process crashes. The host's meter must not cause that.
   const listen = (message: unknown): void => {
     try {
       note(message as Message)
@@ -115,7 +115,7 @@ function subscribe<Message>(
   return () => void channel.unsubscribe(listen)
 }
 
-/** @returns ends the observation */
+/** @returns a function that stops observing */
 function observeNumbers(meter: Meter, metrics: readonly Numbers[], refresh: () => void): () => void {
   return observeEach(
     meter,
@@ -129,7 +129,7 @@ function observeNumbers(meter: Meter, metrics: readonly Numbers[], refresh: () =
   )
 }
 
-/** @returns ends the observation */
+/** @returns a function that stops observing */
 function observeState(meter: Meter, readStates: () => Promise<readonly State[]>): () => void {
   return observeEach(
     meter,

@@ -11,23 +11,22 @@ import {
 } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
-/** Metrics of this process's delivery loops. */
+/** Metrics of the delivery loops in this process. */
 export interface DeliveryMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
-  /** Counts a step of a loop. */
   note(step: LoopStep): void
-  /** Counts a notice; of `delivery_failed` the deliveries. */
+  /** Counts a notice. `delivery_failed` is counted once per delivery. */
   noteNotice(notice: Notice): void
 }
 
-/** Bucket bounds, in seconds: an attempt ends after 10 s. */
+/** Bucket bounds in seconds. An attempt ends after 10 s. */
 const ATTEMPT_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** Bucket bounds for the loop's statements, in seconds. */
+/** Bucket bounds for statements of the loop in seconds. */
 const STATEMENT_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
 
-/** Creates the metrics of delivery loops. */
+/** Creates the metrics of the delivery loops. */
 export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
   const attempts = createNumbers('counter', {
     name: 'business_api.attempts',
@@ -88,7 +87,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
     unit: 's',
   })
 
-  // A series that begins at 0 shows the first failure as an increase.
+  // Create these series at 0 so that the first failure shows up as an increase.
   for (const step of STEPS) failures.series({ step })
   for (const kind of Object.keys(NOTICE_LINES)) notices.series({ kind })
 
@@ -155,7 +154,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
 
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx']
 
-/** `2xx` to `5xx`, or `none` without a response. A status that HTTP does not know counts as 5xx. */
+/** Returns `1xx` to `5xx`, or `none` if there was no response. Nonstandard statuses count as 5xx. */
 function answerClass(status: number | null): string {
   return status === null ? 'none' : (CLASSES[Math.min(5, Math.floor(status / 100)) - 1] ?? 'none')
 }

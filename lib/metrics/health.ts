@@ -2,36 +2,36 @@ import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { ResolvedMetricsOptions } from './metrics-options.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The judgement of one part. */
+/** The result of checking one part of a process. */
 export interface HealthCheck {
-  /** `store`: the database answers. `loop`: the delivery loop of this process claims. */
+  /** `store` checks that the database responds, `loop` that the delivery loop of this process is claiming. */
   readonly name: 'store' | 'loop'
   readonly isHealthy: boolean
-  /** For an operator; the same form in every version is not promised. Holds no secret, host, user or organization. */
+  /** For operators. Contains no secrets, hosts, users or organizations. The wording may change between versions. */
   readonly message: string
 }
 
-/** A process's state, for a readiness check. */
+/** The state of a process for use in a readiness check. */
 export interface Health {
-  /** True if every check is healthy. */
+  /** `true` if all checks are healthy. */
   readonly isHealthy: boolean
   readonly checks: readonly HealthCheck[]
 }
 
-/** Judges the parts of a process. Never throws. */
+/** Checks the parts of a process. Never throws. */
 export function judgeHealth(
   readings: readonly QueueReading[],
   { loop: loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loop' | 'maxClaimAgeMs'>,
 ): Health {
   const ofLoops = loops.map((loop) => checkLoop(readLoop(loop), maxClaimAgeMs))
-  // A process with a lost shard still serves the others: a check is the best of all shards.
+  // Use the best result of all shards. A process that has lost a shard can still serve the rest.
   const checks = [readings.map(checkStore), ofLoops].flatMap(
     (ofShards) => ofShards.find(({ isHealthy }) => isHealthy) ?? ofShards.slice(0, 1),
   )
   return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
 }
 
-/** Asks a loop; null if the loop of the host throws. */
+/** Returns the health of a loop, or `null` if it throws. */
 export function readLoop(loop: { health(): LoopHealth }): LoopHealth | null {
   try {
     return loop.health()

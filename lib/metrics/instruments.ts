@@ -1,56 +1,56 @@
 import type { Meter } from './meter.ts'
 
-// The numbers of this process in memory, from which the Prometheus text is written and which OpenTelemetry observes. A series is
-// made once for each combination of labels; counting is then an addition to a number.
+// Keeps the numbers of this process in memory, both for the Prometheus text and for OpenTelemetry to observe. A series
+// is created once for each combination of labels, so counting only means adding to a number.
 
-/** The labels of a series. Only values from a fixed set: never an organization, a key, an endpoint or a path as sent. */
+/** Labels of a series. Values must be from a fixed set and never an organization, key, endpoint or raw path. */
 export type Labels = Readonly<Record<string, string>>
 
-/** The name and the meaning of a metric. */
+/** The name and description of a metric. */
 export interface Description {
-  /** The name in OpenTelemetry: `business_api.requests`, in Prometheus `business_api_requests_total`. */
+  /** The OpenTelemetry name. For example, `business_api.requests` is `business_api_requests_total` in Prometheus. */
   readonly name: string
   readonly help: string
-  /** In OpenTelemetry: `s`, or `{request}`. */
+  /** The OpenTelemetry unit, for example `s` or `{request}`. */
   readonly unit: string
 }
 
-/** A counter or gauge with one set of labels. */
+/** The value of a counter or gauge for one set of labels. */
 export interface Series {
   readonly labels: Labels
   value: number
 }
 
-/** A histogram's counts for one set of labels. */
+/** The counts of a histogram for one set of labels. */
 export interface HistogramSeries {
   readonly labels: Labels
-  /** By bucket, not cumulative; the last is for durations above every bound. */
+  /** Counts per bucket, not cumulative. The last one is for durations above all bounds. */
   readonly counts: number[]
-  /** In seconds. */
+  /** The sum of all durations in seconds. */
   sum: number
-  /** @param ms milliseconds */
+  /** @param ms duration in milliseconds */
   observe(ms: number): void
 }
 
-/** A metric that only grows, or that has a value at each moment. */
+/** A counter or gauge. */
 export interface Numbers extends Description {
   readonly kind: 'counter' | 'gauge'
-  /** Finds or makes a series: for setting up, not for each event. */
+  /** Returns the series, creating it if needed. Call this during setup, not for every event. */
   series(labels?: Labels): Series
   readonly all: readonly Series[]
 }
 
-/** Durations in seconds. */
+/** A histogram of durations in seconds. */
 export interface Histogram extends Description {
   readonly kind: 'histogram'
-  /** Upper bounds of the buckets in seconds, ascending. */
+  /** Upper bounds of the buckets in seconds, in ascending order. */
   readonly bounds: readonly number[]
-  /** Finds or makes a series: for setting up, not for each event. */
+  /** Returns the series, creating it if needed. Call this during setup, not for every event. */
   series(labels?: Labels): HistogramSeries
   readonly all: readonly HistogramSeries[]
 }
 
-/** Creates a counter or a gauge. */
+/** Creates a counter or gauge. */
 export function createNumbers(kind: Numbers['kind'], description: Description): Numbers {
   const all: Series[] = []
   return {
@@ -70,7 +70,7 @@ export function createNumbers(kind: Numbers['kind'], description: Description): 
 /**
  * Creates a histogram.
  *
- * @param meter also gets each duration, if given
+ * @param meter also records all durations if given
  */
 export function createHistogram(
   description: Description,

@@ -1,7 +1,7 @@
-// The part of the OpenTelemetry metrics API that the library uses, as a structural type: a meter of `@opentelemetry/api` fits, without
-// an import.
+// The parts of the OpenTelemetry metrics API used by this library. They are defined as structural types so that we
+// don't need to import `@opentelemetry/api`.
 
-/** Creates instruments: `metrics.getMeter('business-api-kit')` of `@opentelemetry/api`. */
+/** Creates instruments. You can pass `metrics.getMeter('business-api-kit')` of `@opentelemetry/api`. */
 export interface Meter {
   createHistogram(name: string, options?: InstrumentOptions): MeterHistogram
   createObservableCounter(name: string, options?: InstrumentOptions): ObservableInstrument
@@ -15,21 +15,21 @@ export interface InstrumentOptions {
   advice?: { explicitBucketBoundaries?: number[] }
 }
 
-/** Takes durations as they happen. */
+/** Records durations as they happen. */
 export interface MeterHistogram {
   record(value: number, attributes?: Record<string, string>): void
 }
 
-/** Is asked for values when they are collected. */
+/** An instrument that calls back when its values are collected. */
 export interface ObservableInstrument {
   addCallback(callback: ObserveCallback): void
   removeCallback(callback: ObserveCallback): void
 }
 
-/** Gives values to a collection. */
+/** Reports the current values during a collection. */
 export type ObserveCallback = (result: ObservableResult) => void | Promise<void>
 
-/** Takes the values of a collection. */
+/** Receives the values of a collection. */
 export interface ObservableResult {
   observe(value: number, attributes?: Record<string, string>): void
 }

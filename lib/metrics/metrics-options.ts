@@ -5,38 +5,38 @@ import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { Meter } from './meter.ts'
 
-/** The part of a store that metrics use: every `BusinessApiStore` fits. */
+/** The part of a store used by metrics. Any `BusinessApiStore` will do. */
 export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
   readonly deliveries: Pick<DeliveryStore, 'countQueue'>
   readonly apiKeys: Pick<ApiKeyStore, 'identify'>
-  /** The shards of a store over shards: the metrics of the queue, the connections and the loops then have a label `shard`. */
+  /** The shards if the store has any. Metrics of the queue, connections and loops then have a `shard` label. */
   readonly shards?: readonly { readonly name: string; readonly store: Omit<MetricsStore, 'shards'> }[]
 }
 
-/** The part of a delivery loop that metrics use. */
+/** The part of a delivery loop used by metrics. */
 export interface ObservedLoop {
   health(): LoopHealth
 }
 
-/** Options of `createMetrics`. Each is read once. */
+/** Options of `createMetrics`. Each option is read once. */
 export interface MetricsOptions {
   /**
-   * The delivery loop of this process, whose claims belong to `health()`; of a store over shards, a loop for each, in their order. Default
-   * none: a process without a loop.
+   * The delivery loop of this process, which is included in `health()`. For a sharded store, pass one loop per shard in
+   * the same order. Not needed if the process doesn't run a loop.
    */
   loop?: ObservedLoop | readonly ObservedLoop[] | undefined
-  /** An OpenTelemetry meter, which gets every metric: `metrics.getMeter('business-api-kit')`. Default none. */
+  /** An OpenTelemetry meter that receives all metrics, for example `metrics.getMeter('business-api-kit')`. Optional. */
   meter?: Meter | undefined
   /**
-   * Counts the queue of deliveries, which is the same in every process: one process that counts is enough. Set false where the
-   * database role may not read deliveries (the role of the API alone). Default true.
+   * Whether to count the delivery queue. It's the same for all processes, so only one needs to do this. Set to `false`
+   * if the database role isn't allowed to read deliveries (the role that only runs the API). Defaults to `true`.
    */
   countQueue?: boolean | undefined
-  /** How long counts of the queue and the store's health are reused, in ms. Default 5000. */
+  /** How long to cache queue counts and the store's health, in milliseconds. Defaults to 5000. */
   maxAgeMs?: number | undefined
-  /** How long `text()` and `health()` wait for the store, in ms. Default 2000. */
+  /** How long `text()` and `health()` wait for the store, in milliseconds. Defaults to 2000. */
   timeoutMs?: number | undefined
-  /** Milliseconds since the last successful claim, after which the loop is not healthy. Default 60,000. */
+  /** Age of the last successful claim at which the loop is unhealthy, in milliseconds. Defaults to 60,000. */
   maxClaimAgeMs?: number | undefined
 }
 
@@ -49,11 +49,11 @@ const READERS = {
   maxClaimAgeMs: whole(60_000),
 } satisfies OptionReaders<MetricsOptions>
 
-/** The options after defaults and checks. */
+/** The options after validation and with defaults applied. */
 export type ResolvedMetricsOptions = ReadBy<typeof READERS>
 
 /**
- * Fills in the defaults and checks the options.
+ * Applies defaults and checks the options.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
  */

@@ -3,17 +3,17 @@ import { withDeadline } from '../base/time.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { MetricsStore } from './metrics-options.ts'
 
-/** The store's latest result: the counts, or why there are none. */
+/** The latest counts from the store, or the reason why there are none. */
 export interface QueueReading {
-  /** Null without a result, and with option `countQueue: false`. */
+  /** `null` if counting failed or the option `countQueue` is `false`. */
   readonly counts: QueueCounts | null
-  /** Null with a result. For operators: names no host, user or database. */
+  /** Why counting failed, or `null` if it didn't. For operators, doesn't name hosts, users or databases. */
   readonly failure: string | null
 }
 
 /**
- * Creates the reading of the queue. A single query runs at a time, shared by all callers, and the result is reused for `maxAgeMs`: any
- * number of scrapes and probes cost a single statement.
+ * Returns a function that reads the queue. Only one query runs at a time, and its result is shared by all callers and
+ * cached for `maxAgeMs`. So it doesn't matter how many scrapes and probes there are.
  */
 export function createQueueWatch(
   { deliveries, apiKeys }: MetricsStore,
@@ -25,7 +25,7 @@ export function createQueueWatch(
 
   async function ask(): Promise<QueueReading> {
     try {
-      // A key that does not exist, for a role that may not read deliveries.
+      // If the role can't read deliveries, look up a key that doesn't exist instead.
       const counts = countQueue ? await deliveries.countQueue(null) : null
       if (!countQueue) await apiKeys.identify([NO_DIGEST])
       const reading = { counts, failure: null }
@@ -50,7 +50,7 @@ export function createQueueWatch(
 
 const NO_DIGEST = '0'.repeat(64)
 
-/** Names the kind of a failure only: a message may name hosts and users. */
+/** Only returns the kind of failure, because messages may contain hosts and users. */
 function describeFailure(error: unknown): string {
   if (isStoreUnavailable(error)) return 'cannot be reached'
   const code = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined

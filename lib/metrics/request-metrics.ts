@@ -9,19 +9,17 @@ import {
 } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
-/** The metrics of the API's answers. */
+/** Metrics of the API's responses. */
 export interface RequestMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
-  /** Counts a response. */
   note(answer: AnswerTrace): void
-  /** Sums the refusals by reason, before the metrics are read. */
+  /** Updates the rejections by reason. Must be called before reading the metrics. */
   refresh(): void
 }
 
-/** Bucket bounds, in seconds: a list takes a few ms, the deadline is 5 s. */
+/** Bucket bounds in seconds. Lists take a few milliseconds, and the deadline is 5 s. */
 const REQUEST_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
-/** The reasons of refusals by status. */
 const REASONS: Readonly<Record<number, string>> = {
   400: 'malformed',
   401: 'unauthenticated',
@@ -38,11 +36,10 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'unavailable',
 }
 
-/** A caller can send any method, so other methods share a series. */
+/** Clients can send any method, so all others share one series. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const OTHER = 'other'
 
-/** The series of one route and method. */
 interface RouteSeries {
   readonly route: string
   readonly method: string
@@ -50,7 +47,7 @@ interface RouteSeries {
   readonly byStatus: Map<number, Series>
 }
 
-/** Creates the metrics of the API's answers. */
+/** Creates the metrics of the API's responses. */
 export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   const requests = createNumbers('counter', {
     name: 'business_api.requests',
@@ -79,7 +76,7 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   const replayed = replays.series()
   const routes = new Map<string | null, Map<string, RouteSeries>>()
 
-  // Two maps instead of one with a composed key: no string is built for a request.
+  // Uses nested maps so that we don't have to build a string key for each request.
   function routeSeries(route: string | null, method: string): RouteSeries {
     const known = routes.get(route)?.get(method)
     if (known) return known

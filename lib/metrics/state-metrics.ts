@@ -4,16 +4,16 @@ import type { LoopHealth } from '../webhooks/loop-health.ts'
 import { createNumbers, type Description, type Labels, type Numbers, type Series } from './instruments.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** A process's state at the time of a scrape, for one shard; without shards, the whole state. */
+/** The state of a process at the time of a scrape. There is one per shard, or just one if there are no shards. */
 export interface State {
-  /** The labels of the shard; none without shards. */
+  /** The shard's labels, or empty if there are no shards. */
   readonly labels: Labels
   readonly queue: QueueReading
-  /** True if the queue is counted by this process. */
+  /** `true` if this process counts the queue. */
   readonly isCounting: boolean
   readonly connections: ConnectionUse | undefined
   readonly loop: LoopHealth | null | undefined
-  /** Milliseconds since 1970 by the clock of this process. */
+  /** The current time of this process in milliseconds since 1970. */
   readonly now: number
 }
 
@@ -21,13 +21,13 @@ export interface State {
 export interface StateMetric extends Description {
   readonly kind: Numbers['kind']
   readonly labels: Labels
-  /** Undefined: the metric has no value now, and is left out. */
+  /** Returns the current value, or `undefined` if there is none. */
   of(state: State): number | undefined
 }
 
 const NO_LABELS: Labels = {}
 
-/** State metrics: the database's queue, and this process's connections and loop. */
+/** Metrics of the queue in the database and of this process's connections and loop. */
 export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'up',
@@ -133,7 +133,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
 ]
 
-/** The values of a metric with their labels. Labels of its own belong to the process, and the metric then has one value. */
+/** Returns the values of a metric with their labels. A metric with its own labels is about the process as a whole. */
 export function valuesOf(metric: StateMetric, states: readonly State[]): readonly Series[] {
   const isOfProcess = metric.labels !== NO_LABELS
   return (isOfProcess ? states.slice(0, 1) : states).flatMap((state) => {
@@ -142,7 +142,7 @@ export function valuesOf(metric: StateMetric, states: readonly State[]): readonl
   })
 }
 
-/** All shards' state metrics, in Prometheus text. */
+/** Returns the state metrics of all shards for use in the Prometheus text. */
 export function numbersOf(states: readonly State[]): readonly Numbers[] {
   return STATE_METRICS.flatMap((metric) => {
     const values = valuesOf(metric, states)

@@ -12,34 +12,34 @@ import {
 import { type CallOptions, type CallTools, changed, createBuildWrite, created } from './calls.ts'
 import { createReads, type Reads } from './reads.ts'
 
-/** A business to be created. */
+/** A new business. */
 export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> {
   /** 2 to 150 characters. */
   readonly name: string
 }
 
-/** New fields of a business, each as in {@link NewBusiness}; an absent field stays, null removes a value. */
+/** Changes to a business, see {@link NewBusiness}. Absent fields remain unchanged, and `null` removes a value. */
 export interface BusinessUpdate extends CallOptions, Optional<BusinessChanges> {
   readonly businessId: string
 }
 
-/** The host's calls about businesses. */
+/** Calls for businesses. */
 export interface BusinessCalls extends Reads<Business, PageQuery> {
   /** Creates a business that isn't a client yet and can have leads. Publishes `business.created`. */
   create(organizationId: string, business: NewBusiness): Promise<Business>
   /**
-   * Changes fields of a business. The client that the business has become is shown with the new fields at once, and counts as
-   * changed for clients that sync. Publishes nothing.
+   * Updates a business. If it has become a client, the client immediately has the new fields and appears as changed to
+   * API clients that sync. Publishes nothing.
    *
-   * @returns the business after the change
-   * @throws `BusinessApiError` with code `not_found` for an id that the organization does not have
+   * @returns the updated business
+   * @throws `BusinessApiError` with code `not_found` if the organization has no business with this id
    */
   update(organizationId: string, update: BusinessUpdate): Promise<Business>
 }
 
 const UPDATE_FIELDS = { businessId: IdSchema, ...UpdateBusinessInputSchema.entries }
 
-/** Builds the calls about businesses. */
+/** Creates the business calls. */
 export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tools: CallTools): BusinessCalls {
   const build = createBuildWrite(tools)
   return {

@@ -20,28 +20,28 @@ import {
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
-// Every call of the platform has the same steps: check the input, prepare the record and the events, ask one verb of the
-// store, and turn the outcome into the record or a typed error.
+// All calls of the platform follow the same steps: validate the input, prepare the record and its events, call a store
+// method, and return the record or throw an error with a code.
 
-/** Options of every call. */
+/** Options of all calls. */
 export interface CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. The same call with the same key within 7 days gives the record of the first call
-   * and does nothing again (specification, section 4, rule 4). A key belongs to the organization and the call, and never
-   * collides with a key of an API request. Default none.
+   * 1 to 200 visible ASCII characters. If the same call is made again with the same key within 7 days, it does nothing
+   * and returns the record of the first call (specification, section 4, rule 4). Keys are separate for each
+   * organization and call, and they never conflict with the keys of API requests. Optional.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** The tools that all calls share. */
+/** Dependencies shared by all calls. */
 export interface CallTools {
   readonly ids: Ids
   readonly clock: Clock
-  /** Maximum wait for an unfinished call with the same idempotency key, in ms; null: as long as the transaction may wait. */
+  /** How long to wait for a call with the same idempotency key, in ms, or `null` if the transaction decides. */
   readonly waitMs: number | null
-  /** Decimals of a currency. */
+  /** Returns the number of decimals of a currency. */
   readonly minorUnits: (currency: string) => number
-  /** Reads the trace around a call. */
+  /** Returns the trace context of the call. */
   readonly traceparent: () => string | undefined
 }
 
@@ -53,20 +53,21 @@ const KEY = {
   ),
 }
 
-/** A call that writes, with its checked input. */
+/** A call that writes something, with its validated input. */
 export interface WriteCall<Input> extends Call<Input> {
-  /** The reservation of the idempotency key; null without a key. */
+  /** The reservation of the idempotency key, if there is one. */
   readonly reservation: ChangeKeyReservation | null
   readonly context: WriteContext
 }
 
 /**
- * Builds a call that writes. The call throws `BusinessApiError` with code `invalid_input` for unusable input.
+ * Builds a call that writes something. The call throws `BusinessApiError` with code `invalid_input` if the
+ * input is invalid.
  *
- * @param name as the host writes it, `invoices.issue`; the idempotency keys of the call belong to this name
- * @param action the beginning of every error message: `Cannot issue the invoice`
- * @param entries the schemas of the fields beside the organization's id and the idempotency key
- * @param work gets the checked input
+ * @param name the name of the call, for example `invoices.issue`. Idempotency keys are scoped to it
+ * @param action the start of all error messages, for example `Cannot issue the invoice`
+ * @param entries the schemas of all fields except the organization's id and the idempotency key
+ * @param work called with the validated input
  */
 export type BuildWrite = <Entries extends v.ObjectEntries, Result>(
   name: string,
@@ -76,12 +77,12 @@ export type BuildWrite = <Entries extends v.ObjectEntries, Result>(
   rules?: CallRules,
 ) => (organizationId: string, given: unknown) => Promise<Result>
 
-/** Gives the calls of a resource the tools that they share. */
+/** Creates a function for building calls that share these tools. */
 export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools): BuildWrite {
   return (name, action, entries, work, rules) => {
     const readCall = defineCall(action, { ...entries, ...KEY }, rules)
     return async (organizationId, given) => {
-      // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
+      // Defaults that depend on the current time are applied later, so the fingerprint of the same input is stable.
       const { input: fields, ...call } = readCall(organizationId, given)
       const { idempotencyKey, ...input } = fields as { readonly idempotencyKey?: string }
       const reservation =
@@ -100,7 +101,7 @@ export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools)
   }
 }
 
-/** Builds the representation of a new record, with a placeholder for a number that the store has to find. */
+/** Returns the representation of a new record. If the store has to assign its number, it has a placeholder instead. */
 export function numberedRepresentation<
   NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number },
 >(record: NewRecord): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
@@ -111,7 +112,7 @@ export function numberedRepresentation<
   }
 }
 
-/** Writes a new record and returns it; with a used idempotency key, returns the first call's record. */
+/** Creates a record and returns it. If the idempotency key was used before, returns the record of the first call. */
 export async function created<NewRecord, Representation extends object>(
   { action, organizationId, reservation }: WriteCall<unknown>,
   { record, events, representation }: PreparedCreation<NewRecord, Representation>,
@@ -123,19 +124,19 @@ export async function created<NewRecord, Representation extends object>(
   return 'number' in outcome ? { ...representation, number: outcome.number } : representation
 }
 
-/** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
+/** What a store's reason means to the caller, as an error code and the end of the message after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string, fields?: readonly string[]]
 
-/** A change of a record. Default: from any state, without events. */
+/** A change to a record. By default it's allowed in any state and publishes no events. */
 type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
   Partial<Pick<Change<Changes>, 'from' | 'events'>>
 
 /**
- * Changes a record and returns it as changed; with a used idempotency key, returns the first call's result.
+ * Changes a record and returns it. If the idempotency key was used before, returns the result of the first call.
  *
- * @param apply the verb of the store
- * @param refusals the meanings of the verb's own reasons
- * @throws `BusinessApiError` `not_found`, `invalid_state`, or the code of the reason
+ * @param apply the store method to call
+ * @param refusals the meanings of the reasons that are specific to this method
+ * @throws `BusinessApiError` with code `not_found`, `invalid_state` or that of the reason
  */
 export async function changed<Changes, Representation, Reason extends string = never>(
   { action, organizationId, reservation, context }: WriteCall<unknown>,

@@ -16,32 +16,32 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** The states of the relationship with a client. */
+/** All statuses of a client. */
 export const STATUSES = ['active', 'inactive'] as const
 
-/** State of the relationship with a client. */
+/** Whether a client is active. */
 export type ClientStatus = (typeof STATUSES)[number]
 
-/** The revenues of a client, numbers with at most three decimals; an absent field stays. */
+/** The revenue of a client. Numbers can have up to three decimals. Absent fields remain unchanged. */
 export interface ClientRevenue extends CallOptions {
   readonly clientId: string
   readonly totalRevenue?: number | undefined
   readonly monthlyRevenue?: number | undefined
 }
 
-/** Selects the clients to list; an absent field selects all. */
+/** Filters and pages clients. Absent fields match everything. */
 export interface ClientQuery extends PageQuery, ClientFilter {}
 
-/** The host's calls about clients. Every call with a client's id throws `not_found` for an id that the organization does not have. */
+/** Calls for clients. If the organization has no client with the given id, they throw `not_found`. */
 export interface ClientCalls extends Reads<StoredClient, ClientQuery> {
-  /** Creates a client and the client's business, as the API does. Publishes `business.created`, then `client.created`. */
+  /** Creates a client and its business, like the API does. Publishes `business.created`, then `client.created`. */
   create(organizationId: string, client: NewBusiness): Promise<Client>
-  /** Active ⇄ inactive; the present status changes nothing. Publishes nothing. */
+  /** Active ⇄ inactive. Setting the current status has no effect. Publishes nothing. */
   setStatus(
     organizationId: string,
     change: { readonly clientId: string; readonly status: ClientStatus } & CallOptions,
   ): Promise<Client>
-  /** Sets a revenue or both. Publishes nothing. */
+  /** Sets one or both revenues. Publishes nothing. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
 }
 
@@ -60,7 +60,7 @@ const FILTER = { statuses: v.exactOptional(StatesSchema), businessId: v.exactOpt
 
 // --- Calls ---
 
-/** Builds the calls about clients. */
+/** Creates the client calls. */
 export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: CallTools): ClientCalls {
   const build = createBuildWrite(tools)
   return {

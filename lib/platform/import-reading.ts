@@ -13,16 +13,16 @@ import { RECORD_KINDS, type RecordKind } from '../resources/records.ts'
 import type { CallTools } from './calls.ts'
 import { IMPORT_FIELDS, PartFields, SignatureFields } from './import-records.ts'
 
-// Reads given records.
+// Validates the records of an import.
 
-/** Fields that follow from others, and the time of the latest change: ignored, because reads and exports show them. */
+/** Fields that are derived from others or set by the store. Reads and exports have them, so we ignore them. */
 const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt']
 
 // --- Reading ---
 
-/** A checked record with the rows of the store: a client may bring its business. */
+/** A validated record and its rows in the store. For example, a client can include its business. */
 export interface GivenRecord {
-  /** Names the record in messages: `record 17 (client cli_42)`. */
+  /** The name to use in messages, for example `record 17 (client cli_42)`. */
   readonly name: string
   readonly kind: RecordKind
   readonly id: string
@@ -31,15 +31,15 @@ export interface GivenRecord {
 
 const EnvelopeSchema = v.object({
   kind: oneOf(RECORD_KINDS),
-  // Not a record of valibot, which would drop a field of the name `constructor`.
+  // We don't use valibot's record because it would drop a field named `constructor`.
   record: v.custom<object>((given) => typeof given === 'object' && given !== null, 'must be an object'),
 })
 
 /**
- * Checks a record of an import.
+ * Validates a record of an import.
  *
- * @param place of the record, for messages: `record 17`
- * @throws `BusinessApiError` with code `invalid_input`; the message names the place, the fields and the rules
+ * @param place the position to use in messages, for example `record 17`
+ * @throws `BusinessApiError` with code `invalid_input`. The message contains the position, fields and rules
  */
 export function readGivenRecord(
   given: unknown,
@@ -59,7 +59,7 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    // Names from a stranger's file: only some, and only the beginning of each.
+    // These come from an untrusted file, so only show the start of the first few.
     const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
     if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
@@ -69,7 +69,7 @@ export function readGivenRecord(
   return { name, kind, id: String(id), rows }
 }
 
-/** The beginning of a stranger's string. */
+/** Shortens an untrusted string. */
 function shown(text: string, max: number): string {
   return visible([...text.slice(0, 2 * max)].slice(0, max).join(''))
 }
@@ -91,13 +91,13 @@ interface Reading {
 
 type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
 
-/** Reads a record whose fields are those of the store. */
+/** Validates a record whose fields are the same as in the store. */
 function readPlain(kind: RecordKind, record: object, { readFields }: Reading): ImportedRecord {
   const schema: v.ObjectSchema<v.ObjectEntries, undefined> = IMPORT_FIELDS[kind]
   return { kind, record: readFields(schema, record) } as object as ImportedRecord
 }
 
-/** How records are read that the store keeps in another form. */
+/** Functions for kinds of records that are stored in a different form. */
 const READERS: Readonly<Partial<Record<RecordKind, Reader>>> = {
   client: readClient,
   lead(record, { readFields }) {
@@ -190,7 +190,7 @@ function sumOf(payments: readonly Payment[], decimals: number): string {
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Tells the rule that the money of an invoice breaks; null if the money fits the status. */
+/** Returns the rule that an invoice's amounts violate, or `null` if they are consistent with its status. */
 function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string | null {
   if (status === 'paid') return isSettled ? null : 'something is due'
   if (status === 'partially_paid') {
@@ -201,7 +201,7 @@ function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string
   return isUnpaid ? null : 'something is paid'
 }
 
-/** Returns a number's place in the library's series; null for a number of another form. */
+/** Returns the position of a number in the library's series, or `null` if it has a different format. */
 function placeOf(kind: 'INV' | 'PROP', number: string): SeriesPlace | null {
   const [, series = '', digits = ''] = /^([A-Z]+-\d{4})-(\d{4,15})$/.exec(number) ?? []
   const count = Number(digits)

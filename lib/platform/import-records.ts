@@ -15,11 +15,12 @@ import {
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
 
-// The records that a host imports, each with the host's own id: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores.
+// The records that a host can import, with its own ids of the kind, `_`, and 1 to 59 letters, digits,
+// hyphens and underscores.
 
 // --- Inputs ---
 
-/** An id that lists of the API can continue after. */
+/** An id that can be used as a cursor for the API's lists. */
 function ownId(kind: IdKind) {
   const requirement = `must be ${kind}_ and 1 to 59 letters, digits, hyphens and underscores`
   const pattern = new RegExp(`^${kind}_[A-Za-z0-9_-]{1,59}$`)
@@ -29,7 +30,7 @@ function ownId(kind: IdKind) {
   )
 }
 
-/** Optional fields of the API as an import takes them: absent is null. */
+/** Makes optional fields of the API nullable. If absent, they are `null`. */
 function nullable<Entries extends Record<string, v.ExactOptionalSchema<v.GenericSchema<string>, undefined>>>(
   entries: Entries,
 ): {
@@ -45,7 +46,7 @@ function orNull<Schema extends v.GenericSchema>(schema: Schema) {
 
 const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
 
-/** An object that is read by itself, so messages name its own fields. */
+/** An object that is validated separately, so that messages refer to its own fields. */
 function part<Schema extends v.GenericSchema>() {
   return v.custom<Given<Schema>>((given) => typeof given === 'object' && given !== null, 'must be an object')
 }
@@ -56,15 +57,15 @@ const BusinessFields = v.object({
   ...nullable(optionalFields),
 })
 
-/** The fields of an imported proposal's signature. */
+/** The fields of a proposal's signature in an import. */
 export const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
 
-/** The fields of a payment in an imported invoice. */
+/** The fields of an invoice's payment in an import. */
 export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
 
 const MinorUnitsSchema = v.exactOptional(whole(0, 4))
 
-/** Each kind's fields in an import. A business is as a new one, with a name of one letter or more. */
+/** The fields of each kind in an import. Unlike a new business, an imported one can have a name of one character. */
 export const IMPORT_FIELDS = {
   business: BusinessFields,
   client: v.object({
@@ -119,7 +120,7 @@ export const IMPORT_FIELDS = {
     invoiceId: ownId('inv'),
     reversedBy: v.exactOptional(ownId('pay')),
   }),
-  // Plain records: the resource's fields, with the id.
+  // Plain records have the fields of the resource and an id.
   ...(Object.fromEntries(
     Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
       kind,
@@ -136,7 +137,7 @@ type FieldsOf<Resource> = Resource extends { readonly fields: infer Fields exten
 
 // --- Types ---
 
-/** The given fields of a record; an optional field may be undefined. */
+/** The input of a schema. Optional fields can be `undefined`. */
 type Given<Schema extends v.GenericSchema> = {
   readonly [Field in keyof v.InferInput<Schema>]:
     | v.InferInput<Schema>[Field]
@@ -144,46 +145,46 @@ type Given<Schema extends v.GenericSchema> = {
 }
 
 /**
- * The fields of a record to be imported.
+ * The fields of a record to import.
  *
- * - A `client` has either its business or the `businessId` of a business that is imported before. Revenues are 0 by default.
- * - A `proposal` and an `invoice` have the host's own number, and by default the `minorUnits` of the currency. The version of a
- *   proposal is 1 by default, the monthly total 0. Only an accepted proposal has a signature.
- * - Money of an `invoice` is in decimal strings, and fits the status: `paid` with nothing due, `partially_paid` and `overdue` with
- *   something due, the others with nothing paid. The sum of `payments` is `amountPaid`. Without them the payments are unknown, or
- *   are records of their own.
- * - A `payment` belongs to an invoice that is imported before. It is part of the `amountPaid` of the invoice, and changes no invoice. A
- *   reversed payment names its reversal, a payment of the amount with a minus.
+ * - A `client` has either its `business` or the `businessId` of one that was imported before. Revenues default to 0.
+ * - A `proposal` or `invoice` has your own number. `minorUnits` defaults to that of the currency. For proposals, the
+ *   version defaults to 1 and the monthly total to 0, and only accepted ones can have a signature.
+ * - Amounts of an `invoice` are decimal strings and must be consistent with its status. Nothing may be due if it's
+ *   `paid`, something must be due if it's `partially_paid` or `overdue`, and nothing may be paid otherwise. The sum of
+ *   `payments` must be `amountPaid`. Leave them out if the payments are unknown or imported as separate records.
+ * - A `payment` belongs to an invoice that was imported before. It's part of the invoice's `amountPaid` and doesn't
+ *   change the invoice. If it was reversed, `reversedBy` is the id of a payment with the negative amount.
  */
 export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 
-/** A record to be imported. The fields that follow from others, `scoreBand` and `amountDue`, are ignored. */
+/** A record to import. Derived fields such as `scoreBand` and `amountDue` are ignored. */
 export type ImportRecord = {
   [Kind in RecordKind]: { readonly kind: Kind; readonly record: Imported<Kind> }
 }[RecordKind]
 
 /** The result of an import. */
 export interface ImportReport {
-  /** Given records that the import has written, whole or in part. */
+  /** Number of records that were written, even if only in part. */
   readonly added: number
-  /** Given records that the organization had before, with the same values in every part. */
+  /** Number of records that already existed with the same values in all parts. */
   readonly known: number
   /**
-   * Records of an id that the organization had before, with other values, which stay. A business that a client brings, and a payment
-   * of an invoice, is named itself if nothing else of the given record differs.
+   * Records whose id already existed with different values, which were kept. If only the included business of a client
+   * or a payment of an invoice differs, that's listed instead.
    */
   readonly different: readonly {
-    /** The place of the given record, from 0. */
+    /** Index of the record in the import, starting at 0. */
     readonly index: number
     readonly kind: RecordKind
     readonly id: string
   }[]
 }
 
-/** Imports records that exist already: see `Platform.import`. */
+/** Imports existing records. See `Platform.import`. */
 export type ImportCall = (organizationId: string, records: readonly ImportRecord[]) => Promise<ImportReport>
 
-/** Maximum number of records in a call, so no statement takes long. */
+/** Maximum number of records per call, so that no statement takes too long. */
 export const IMPORT_MAX = 500
-/** Maximum number of rows in a call: a client may include its business, and an invoice its payments. */
+/** Maximum number of rows per call. A client can include its business and an invoice its payments. */
 export const IMPORTED_ROWS_MAX = 2000

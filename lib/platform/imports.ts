@@ -13,10 +13,10 @@ import { type GivenRecord, readGivenRecord } from './import-reading.ts'
 import { IMPORT_MAX, IMPORTED_ROWS_MAX, type ImportCall, type ImportReport } from './import-records.ts'
 
 /**
- * Writes checked records: all or nothing.
+ * Writes validated records, either all of them or none.
  *
- * @throws `BusinessApiError` with code `not_found` for an unknown business or invoice, `already_exists` for a number or a business that
- *   another record has, `invalid_input` for a payment that does not fit its invoice
+ * @throws `BusinessApiError` with code `not_found` if a business or invoice is unknown, `already_exists` if another
+ * record has the same number or business, `invalid_input` if a payment doesn't fit its invoice
  */
 export async function importRecords(
   { imports }: Pick<RecordStore, 'imports'>,
@@ -24,7 +24,7 @@ export async function importRecords(
   given: readonly GivenRecord[],
 ): Promise<ImportReport> {
   const rows = given.flatMap((record) => record.rows.map((row) => ({ record, row })))
-  // The first row of each id goes to the store; a further row of the id is compared with the first.
+  // Only the first row with each id is passed to the store. Others with the same id are compared with it.
   const firsts = new Map<string, number>()
   const unique = rows.filter(({ row }) => {
     const isFirst = !firsts.has(keyOf(row))
@@ -62,7 +62,7 @@ function reportOf(
   const states = given.map(({ rows }) => rows.map(stateOf))
   const different = given.flatMap((record, index) => {
     const rows = record.rows.filter((_, place) => states[index]?.[place] === 'different')
-    // The payments of a different invoice are left out with the invoice.
+    // If an invoice differs, its payments aren't listed separately.
     const own = rows.filter((row) => keyOf(row) === `${record.kind} ${record.id}`)
     return (own.length > 0 ? own : rows).map((row) => ({ index, kind: row.kind, id: row.record.id }))
   })
@@ -78,7 +78,7 @@ interface NamedRow {
   readonly row: ImportedRecord
 }
 
-/** Rejects two records of the batch with the same number or the same business. */
+/** Rejects records of the batch that have the same number or business. */
 function refuseContradictions(rows: readonly NamedRow[]): void {
   const owners = new Map<string, GivenRecord>()
   for (const { record, row } of rows) {
@@ -93,7 +93,7 @@ function refuseContradictions(rows: readonly NamedRow[]): void {
   }
 }
 
-/** The values that only one record of an organization can have, with their names. */
+/** Returns the values that must be unique within an organization, and what they are called. */
 function claimsOf({ kind, record }: ImportedRecord): readonly (readonly [key: string, noun: string])[] {
   return UNIQUE_FIELDS.filter((unique) => unique.kind === kind).map(
     ({ field, noun }) => [`${kind} ${Reflect.get(record, field)}`, noun] as const,
@@ -121,7 +121,7 @@ const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
   ],
 }
 
-/** Refusals in a message at most. */
+/** Maximum number of rejections per message. */
 const REFUSALS_SHOWN = 5
 
 function refusalOf(
@@ -144,7 +144,7 @@ const readImport = defineCall('Cannot import the records', {
   records: v.pipe(v.array(v.unknown(), listRequirement), v.maxLength(IMPORT_MAX, listRequirement)),
 })
 
-/** Builds the call that imports records. */
+/** Creates the import call. */
 export function createImportCall(store: Pick<RecordStore, 'imports'>, tools: CallTools): ImportCall {
   return async (organizationId, records) => {
     const { action, organizationId: owner, input } = readImport(organizationId, { records })

@@ -1,9 +1,9 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 
-// Inputs that several calls take in the same form.
+// Schemas shared by several calls.
 
-/** Money as a decimal string; the currency bounds its decimals. */
+/** An amount of money as a decimal string. The number of decimals depends on the currency and is checked later. */
 function money(which: string, pattern: RegExp): v.GenericSchema<string> {
   const requirement = `must be a decimal string ${which}, with at most 15 digits before the point`
   return v.pipe(
@@ -12,17 +12,17 @@ function money(which: string, pattern: RegExp): v.GenericSchema<string> {
   )
 }
 
-/** Money above zero. */
+/** An amount above zero. */
 export const MoneySchema: v.GenericSchema<string> = money(
   'above zero such as "1250.000"',
   /^(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
 )
-/** Money of any sign, but not zero. */
+/** A positive or negative amount, but not zero. */
 export const SignedMoneySchema: v.GenericSchema<string> = money(
   'such as "1250.000" or "-1250.000"',
   /^-?(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
 )
-/** Money that may be zero. */
+/** An amount that may be zero. */
 export const MoneyOrZeroSchema: v.GenericSchema<string> = money(
   'such as "1250.000"',
   /^\d{1,15}(\.\d{1,20})?$/,
@@ -34,7 +34,7 @@ export const CurrencySchema: v.GenericSchema<string> = v.pipe(
   v.regex(/^[A-Z]{3}$/, 'must be a currency code of three capital letters'),
 )
 
-/** The number of a document, given by the host. */
+/** A document number chosen by the host. */
 export const NumberSchema: v.GenericSchema<string> = field.text(1, 64)
-/** A name or a title. */
+/** A name or title. */
 export const TitleSchema: v.GenericSchema<string> = field.text(1, 200)

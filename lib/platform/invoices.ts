@@ -33,73 +33,77 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** An invoice to be created. Moments are a `Date`, or ISO 8601 with a time zone. */
+/** A new invoice. Times are a `Date` or ISO 8601 with a time zone. */
 export interface NewInvoice extends CallOptions {
-  /** ISO 4217. */
+  /** ISO 4217 code. */
   readonly currency: string
-  /** A decimal string no finer than the currency: `1250.000` or `1250` TND. An invoice over `0` is paid when it is issued. */
+  /**
+   * A decimal string with no more decimals than the currency, for example `1250.000` or `1250` TND. An invoice with a
+   * total of `0` is paid as soon as it's issued.
+   */
   readonly total: string
-  /** Not before the issue date. */
+  /** Must not be before the issue date. */
   readonly dueDate: Date | string
-  /** The planned date of issue; the number contains the year of this date. Default now. */
+  /** The planned date of issue, whose year is part of the number. Defaults to now. */
   readonly issueDate?: Date | string | undefined
-  /** 1 to 64 characters, unique in the organization. Default the next number of the year's series: `INV-2026-0042`. */
+  /** 1 to 64 characters, unique in the organization. Defaults to the year's next number, such as `INV-2026-0042`. */
   readonly number?: string | undefined
 }
 
-/** An invoice by name. */
+/** Identifies an invoice. */
 export interface InvoiceRef extends CallOptions {
   readonly invoiceId: string
 }
 
-/** The issue of an invoice. */
+/** Options of `issue`. */
 export interface InvoiceIssue extends InvoiceRef {
-  /** Default the date of the draft. */
+  /** Defaults to the draft's date. */
   readonly issueDate?: Date | string | undefined
-  /** Default the date of the draft. */
+  /** Defaults to the draft's date. */
   readonly dueDate?: Date | string | undefined
 }
 
 /**
- * Selects the invoices to list; an absent field selects all. With `dueAfter` or `dueBefore` the list has issued, partially paid and
- * overdue invoices only, the latest due date first; another status is `invalid_input`.
+ * Filters and pages invoices. Absent fields match everything. With `dueAfter` or `dueBefore`, only issued,
+ * partially paid and overdue invoices are listed, starting with the latest due date. Other statuses are then
+ * rejected with `invalid_input`.
  */
 export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 
 /** Options of `markOverdue`. */
 export interface OverdueOptions {
-  /** Invoices due before this moment. Default now, by the store's clock. */
+  /** Marks invoices that were due before this time. Defaults to now, by the store's clock. */
   readonly asOf?: Date | string
-  /** Invoices at most, 1 to 1000. Default 100. */
+  /** Maximum number of invoices, from 1 to 1000. Defaults to 100. */
   readonly limit?: number
 }
 
 /**
- * The host's calls about invoices. Every call with an invoice's id throws `not_found` for an id that the organization does
- * not have, and `invalid_state` when the status does not allow the call.
+ * Calls for invoices. All calls that take an invoice's id throw `not_found` if the organization has no invoice with
+ * this id, and `invalid_state` if the call isn't allowed in its status.
  */
 export interface InvoiceCalls extends PaymentCalls, Reads<StoredInvoice, InvoiceQuery> {
   /**
    * Creates a draft. Publishes nothing.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another invoice has the number, `invalid_input` for money
-   *   finer than the currency and a due date before the issue date
+   * @throws `BusinessApiError` with code `already_exists` if another invoice has the same number, `invalid_input` if
+   * the total has too many decimals or the due date is before the issue date
    */
   create(organizationId: string, invoice: NewInvoice): Promise<Invoice>
   /**
-   * Draft → issued; an invoice with nothing to pay becomes paid. Publishes `invoice.issued`, and then `invoice.paid` of a paid invoice.
+   * Draft → issued, or paid if nothing is due. Publishes `invoice.issued`, followed by `invoice.paid` if it's paid.
    *
-   * @throws `BusinessApiError` with code `invalid_input` for an issue date after the due date
+   * @throws `BusinessApiError` with code `invalid_input` if the issue date is after the due date
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
-  /** Draft, issued or overdue → void, as long as nothing was paid. Void is final. Publishes nothing. */
+  /** Draft, issued or overdue → void, if nothing has been paid. Void is final. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
-   * Marks issued and partially paid invoices overdue that are due: at most `limit` in a call, the longest due first. A host
-   * repeats the call on a schedule until it returns fewer invoices than the limit, or leaves the work to the delivery loop.
-   * Publishes `invoice.overdue` for each.
+   * Marks issued and partially paid invoices as overdue, starting with the longest overdue. Either call this on a
+   * schedule and repeat the call until it returns fewer invoices than `limit`, or let the delivery loop do this.
+   * Publishes `invoice.overdue` for each invoice.
    *
-   * @returns the invoices that this call has marked
+   * @returns the invoices marked by this call
    */
   markOverdue(organizationId: string, options?: OverdueOptions): Promise<readonly Invoice[]>
 }
@@ -137,7 +141,7 @@ const FILTER = {
 
 // --- Calls ---
 
-/** Builds the calls about invoices. */
+/** Creates the invoice calls. */
 export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): InvoiceCalls {
   const { minorUnits } = tools
   const build = createBuildWrite(tools)
@@ -158,7 +162,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const draft = await store.invoices.get(call.organizationId, invoiceId)
       const isSettled = draft !== null && isZero(draft.amountDue)
       const set = { status: isSettled ? SETTLED : ISSUE.to, ...dates }
-      // In the order of the events: later events get later ids.
+      // In the order in which they are published, because later events get later ids.
       const types = ['invoice.issued', ...(isSettled ? ['invoice.paid' as const] : [])] as const
       const events = types.map((type) => buildEventTemplate(invoiceEvents, type, { invoiceId }, call.context))
       const change = { recordId: invoiceId, from: ISSUE.from, set, events }

@@ -29,56 +29,56 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** The open stages: from here a lead can move to any stage. */
+/** All open stages. A lead in one of these can move to any stage. */
 const OPEN_STAGES = ['new', 'contacted', 'qualified', 'proposal'] as const
-/** All stages; won and lost are final. */
+/** All stages. Won and lost are final. */
 export const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
 
 /** The stage of a lead. */
 export type LeadStage = (typeof STAGES)[number]
 
-/** A lead to be created. */
+/** A new lead. */
 export interface NewLead extends CallOptions {
-  /** A business of the organization. */
+  /** Id of one of the organization's businesses. */
   readonly businessId: string
-  /** 0 to 100, at most three decimals. Default null. */
+  /** From 0 to 100 with up to three decimals. Defaults to `null`. */
   readonly leadScore?: number | null | undefined
-  /** The expected value of the deal, at most three decimals. Default null. */
+  /** Expected value of the deal with up to three decimals. Defaults to `null`. */
   readonly expectedValue?: number | null | undefined
 }
 
-/** Selects the leads to list; an absent field selects all. */
+/** Filters and pages leads. Absent fields match everything. */
 export interface LeadQuery extends PageQuery, LeadFilter {}
 
-/** The host's calls about leads. Every call with a lead's id throws `not_found` for an id that the organization does not have. */
+/** Calls for leads. All calls that take a lead's id throw `not_found` if the organization has no lead with this id. */
 export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no business with this id
    */
   create(organizationId: string, lead: NewLead): Promise<Lead>
   /**
    * Moves a lead from an open stage (`new`, `contacted`, `qualified`, `proposal`) to any stage. Publishes
-   * `lead.stage_changed`, unless the lead is in that open stage already.
+   * `lead.stage_changed` unless the lead is already in that stage.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when the lead is won or lost
+   * @throws `BusinessApiError` with code `invalid_state` if the lead is won or lost
    */
   setStage(
     organizationId: string,
     change: { readonly leadId: string; readonly stage: LeadStage } & CallOptions,
   ): Promise<Lead>
-  /** Sets the score of a lead, 0 to 100 or null, and the band that follows from the score. Publishes nothing. */
+  /** Sets a lead's score (0 to 100 or `null`) and its band, which is derived from the score. Publishes nothing. */
   setScore(
     organizationId: string,
     change: { readonly leadId: string; readonly leadScore: number | null } & CallOptions,
   ): Promise<Lead>
   /**
-   * Wins a lead and makes the lead's business a client, once for each business. Publishes `lead.stage_changed` unless the lead
-   * was won before, and `client.created` if this call makes the client.
+   * Wins a lead and turns its business into a client, if it wasn't a client before. Publishes `lead.stage_changed` if
+   * the lead wasn't won before, and `client.created` if this creates the client.
    *
-   * @returns the lead, and the client that its business has become
-   * @throws `BusinessApiError` with code `invalid_state` when the lead is lost
+   * @returns the lead and the client of its business
+   * @throws `BusinessApiError` with code `invalid_state` if the lead is lost
    */
   convert(organizationId: string, lead: { readonly leadId: string } & CallOptions): Promise<ConvertedLead>
 }
@@ -101,7 +101,7 @@ const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptio
 
 // --- Calls ---
 
-/** Builds the calls about leads. */
+/** Creates the lead calls. */
 export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTools): LeadCalls {
   const build = createBuildWrite(tools)
   return {

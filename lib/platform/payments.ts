@@ -12,54 +12,55 @@ import { MoneySchema } from './inputs.ts'
 
 // --- Types ---
 
-/** A payment of an invoice. */
+/** A new payment of an invoice. */
 export interface NewPayment extends CallOptions {
   readonly invoiceId: string
-  /** Above zero, a decimal string no finer than the invoice's currency and no more than the amount due. */
+  /** A decimal string above zero. Can't exceed the amount due or have more decimals than the invoice's currency. */
   readonly amount: string
-  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly receivedAt?: Date | string | undefined
 }
 
-/** The reversal of a payment: a mistake, a bounced cheque, a chargeback. */
+/** The reversal of a payment, for example after a mistake, a bounced check or a chargeback. */
 export interface NewReversal extends CallOptions {
   readonly invoiceId: string
   readonly paymentId: string
-  /** The id of the reversal, `pay_<ulid>`: the same call sent again reverses nothing again. Default a new id. */
+  /** Id of the reversal, `pay_<ulid>`. If you repeat the call, nothing is reversed twice. Defaults to a new id. */
   readonly id?: string | undefined
-  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly reversedAt?: Date | string | undefined
-  /** The host's name for the person or program that reverses, for the audit: 1 to 200 characters. Default null. */
+  /** Who is reversing the payment, for the audit entry. Any name or id of 1 to 200 characters. Defaults to `null`. */
   readonly actor?: string | null | undefined
 }
 
-/** The calls about payments, part of {@link InvoiceCalls}. */
+/** Calls for payments. They are part of {@link InvoiceCalls}. */
 export interface PaymentCalls {
   /**
-   * Adds a payment to an issued, partially paid or overdue invoice, and gives the payment with the invoice afterwards. The invoice becomes paid when nothing is left to pay, else
-   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
-   * (specification, section 6, rule 2), for any number of payments, also at the same time.
+   * Adds a payment to an issued, partially paid or overdue invoice. Returns the payment and the updated invoice. If
+   * nothing is due anymore, the invoice becomes paid. Otherwise it becomes partially paid or stays overdue. Publishes
+   * `payment.received`, followed by `invoice.paid` if this settles the invoice. That event is only published once, no
+   * matter how many payments there are or if they happen at the same time (specification, section 6, rule 2).
    *
-   * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
-   *   currency
+   * @throws `BusinessApiError` with code `overpayment` if the amount exceeds the amount due, `invalid_input` if it has
+   * more decimals than the currency
    */
   recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
   /**
-   * Takes a whole payment back, once, by a payment below zero, and gives that with the invoice afterwards. A paid invoice becomes overdue
-   * after its due date; before, and from partially paid, it becomes partially paid or issued. An overdue invoice stays overdue. Publishes
-   * nothing, and leaves the audit entry `payment.reversed`.
+   * Reverses a payment in full by adding a negative payment. Returns that payment and the updated invoice. A paid
+   * invoice becomes overdue if its due date has passed. Otherwise a paid or partially paid invoice becomes partially
+   * paid or issued. An overdue invoice stays overdue. Publishes nothing and writes the audit entry `payment.reversed`.
    *
-   * @throws `BusinessApiError` with code `not_found` when the invoice has no such payment, `invalid_state` for a payment that was
-   *   reversed and for a reversal, `already_exists` when another payment has the `id`
+   * @throws `BusinessApiError` with code `not_found` if the invoice has no such payment, `invalid_state` if it was
+   * already reversed or is a reversal itself, `already_exists` if another payment has this `id`
    */
   reversePayment(organizationId: string, reversal: NewReversal): Promise<PaidInvoice>
-  /** Lists the payments of an invoice, reversals too, newest first. */
+  /** Lists the payments of an invoice, newest first. Includes reversals. */
   payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
 
-/** The status of an invoice with nothing left to pay. */
+/** The status of an invoice on which nothing is due anymore. */
 export const SETTLED = 'paid'
 
 const PAY = {
@@ -92,7 +93,7 @@ const readPayments = defineCall('Cannot list the payments of the invoice', {
 
 // --- Calls ---
 
-/** Builds the calls about payments. */
+/** Creates the payment calls. */
 export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): PaymentCalls {
   const build = createBuildWrite(tools)
   return {
@@ -107,7 +108,7 @@ export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { invoiceId, amount, receivedAt = toTimestamp(now) } = call.input
       const payment = { id: ids('pay'), amount, receivedAt }
       const known = { paymentId: payment.id, invoiceId }
-      // In the order of the events: later events get later ids.
+      // In the order in which they are published, because later events get later ids.
       const events = [buildEventTemplate(invoiceEvents, 'payment.received', known, call.context)]
       const settledEvents = [buildEventTemplate(invoiceEvents, 'invoice.paid', { invoiceId }, call.context)]
       const set = { payment, settledStatus: SETTLED, unsettledStatus: PAY.unsettled, settledEvents }

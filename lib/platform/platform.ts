@@ -20,31 +20,31 @@ import { createLeadCalls } from './leads.ts'
 import { createProjectCalls } from './projects.ts'
 import { createProposalCalls } from './proposals.ts'
 
-/** Options of `createPlatform`. Each is read once. */
+/** Options of `createPlatform`. Each option is read once. */
 export interface PlatformOptions {
-  /** Milliseconds since 1970 in UTC, for timestamps. Default `Date.now`. */
+  /** Returns milliseconds since 1970 (UTC), used for timestamps. Defaults to `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Makes the ids of records and events: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores; a call that would make
-   * another id throws `TypeError` and writes nothing. Later ids must sort after earlier ones. Default monotonic ULIDs.
+   * Generates ids of records and events. An id must consist of the kind, `_`, and 1 to 59 letters, digits, hyphens and
+   * underscores. Otherwise the call throws a `TypeError` and doesn't write anything. Later ids must sort after earlier
+   * ones. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
-  /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
+  /** Number of decimals (0 to 4) by currency code, if you need to deviate from ISO 4217, for example `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
   /**
-   * Returns the current trace's W3C `traceparent` for a call's events: webhook attempts show it as `AttemptTrace.traceparent`. A value
-   * in another form, and an error of the function, count as no trace. Default none.
+   * Returns the W3C `traceparent` of the current trace, which is stored with events. Webhook attempts provide it as
+   * `AttemptTrace.traceparent`. If the value is invalid or the function throws, there is no trace. Optional.
    */
   traceparent?: CurrentTraceparent | undefined
 }
 
 /** Options of `publish`. */
 export interface PublishOptions {
-  /** The event's id, 1 to 64 visible ASCII characters. Of two events with the same id the first stands. Default a new id. */
+  /** Id of the event, 1 to 64 visible ASCII characters. If it exists, that event is kept. Defaults to a new id. */
   id?: string | undefined
 }
 
-/** The calls about each resource. */
 const CALLS = {
   businesses: createBusinessCalls,
   clients: createClientCalls,
@@ -54,38 +54,39 @@ const CALLS = {
   projects: createProjectCalls,
 }
 
-/** The calls about records: `platform.invoices.issue`. */
+/** The calls for records, for example `platform.invoices.issue`. */
 export type RecordCalls = {
   readonly [Resource in keyof typeof CALLS]: ReturnType<(typeof CALLS)[Resource]>
 }
 
 /**
- * The calls of the host's own code. Every call takes the organization first, writes the record and the events in a single
- * atomic step or writes nothing (specification, section 6), and returns the record after the change.
+ * Calls for your own code. All of them take the organization first. They write the record and its events atomically
+ * (specification, section 6) and return the updated record.
  *
- * Every call throws `BusinessApiError` with code `invalid_input` for an unusable input,
- * `idempotency_key_reused` and `idempotency_key_in_use` for an idempotency key, and every error of the store.
+ * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid, `idempotency_key_reused` or
+ * `idempotency_key_in_use` if the idempotency key can't be used, and errors of the store.
  */
 export interface Platform<Owner extends EventOwner = Service> extends RecordCalls {
   /**
-   * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
-   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so an
-   * import can be run again; a record of the same id with other values is reported and not overwritten. A business comes in the
-   * same call as its clients and leads, or in an earlier call. The series of document numbers go on after the imported numbers.
+   * Imports up to 500 existing records with your own ids, dates, numbers and statuses, including final ones.
+   * Either all of them are imported or none. Publishes nothing. You can run an import again. If a record with the
+   * same id and values exists, it's counted as known. If the values differ, it's reported and not overwritten. A
+   * business must be in the same or an earlier call as its clients and leads. Series of document numbers continue
+   * after the imported numbers.
    *
-   * @throws `BusinessApiError` with code `invalid_input`, naming the first record and the fields that cannot be used; with code
-   *   `not_found` for an unknown business or invoice; with code `already_exists` for a number or the business of a client that
-   *   another record has
+   * @throws `BusinessApiError` with code `invalid_input` naming the first invalid record and its fields, `not_found` if
+   * a business or invoice is unknown, `already_exists` if another record has the same number or client's business
    */
   readonly import: ImportCall
 
   /**
-   * Publishes an event to every endpoint that wants its type: one of the host's own (`defineEvent`) or of the catalogue, mostly about
-   * support tickets and marketing campaigns (specification, section 6).
+   * Publishes an event to all endpoints that are subscribed to its type. This can be one of your own types
+   * (`defineEvent`) or one from the catalogue. From the catalogue it's mostly used for support tickets and marketing
+   * campaigns (specification, section 6).
    *
-   * @param data by the schema of the type; unknown fields are left out
+   * @param data must match the type's schema. Unknown fields are removed
    * @returns the event's id
-   * @throws `BusinessApiError` with code `invalid_event` for an unknown type, and when `data` breaks the schema
+   * @throws `BusinessApiError` with code `invalid_event` if the type is unknown or `data` doesn't match its schema
    */
   publish<Type extends EventTypeOf<Owner>>(
     organizationId: string,
@@ -95,43 +96,44 @@ export interface Platform<Owner extends EventOwner = Service> extends RecordCall
   ): Promise<string>
 }
 
-/** The calls in a transaction of the host's. */
+/** The calls within one of your transactions. */
 export interface PlatformInTransaction<Owner extends EventOwner = Service> extends Platform<Owner> {
   readonly idempotent: Idempotent
 }
 
-/** A platform with calls in the host's own transaction. */
+/** A platform that can also write in your own transactions. */
 export interface TransactionalPlatform<Transaction, Owner extends EventOwner = Service>
   extends Platform<Owner> {
   /**
-   * Makes the same calls in the host's own transaction: the host's commit or rollback decides about the writes. A call that
-   * is rejected with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
-   * the host may try the whole transaction again.
+   * Returns the same calls for use in your own transaction. Whether anything is written depends on your commit or
+   * rollback. If a call throws an error because it was rejected, the transaction remains usable. After
+   * `store_unavailable` the transaction has failed, and you can try all of it again.
    *
-   * @param transaction of the store's driver: with postgres.js the argument of `sql.begin`'s callback
+   * @param transaction a transaction of the store's driver. For postgres.js, it's the argument of the
+   * callback of `sql.begin`
    */
   using(transaction: Transaction): PlatformInTransaction<Owner>
 }
 
-/** A store that can write in the host's own transaction. */
+/** A store that can write in the host's transactions. */
 export interface TransactionalStore<Transaction> extends RecordStore {
   using(transaction: Transaction): TransactionStore
 }
 
 const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals: true, traceparent: true }
 
-/** Maximum wait for an unfinished call with the same idempotency key, in ms. */
+/** How long to wait for another call with the same idempotency key, in milliseconds. */
 const WAIT_MS = 4000
 
-/** A store's service, which has the host's own event types. */
+/** A store with a service, which defines the host's own event types. */
 interface Serving<Owner extends EventOwner> {
   readonly service?: Owner
 }
 
 /**
- * Creates the calls for your own code. Opens nothing until the first call.
+ * Creates the calls for your own code. Nothing is opened before the first call.
  *
- * @throws `RangeError` for invalid decimals of a currency
+ * @throws `RangeError` if the decimals of a currency are invalid
  * @example
  * ```ts
  * const calls = createPlatform(store)
@@ -143,7 +145,7 @@ export function createPlatform<Transaction, Owner extends EventOwner = Service>(
   store: TransactionalStore<Transaction> & Serving<Owner>,
   options?: PlatformOptions,
 ): TransactionalPlatform<Transaction, Owner>
-/** Creates the calls for a store that cannot write in the host's own transaction. */
+/** Creates the calls for a store that can't write in your own transactions. */
 export function createPlatform<Owner extends EventOwner = Service>(
   store: RecordStore & Serving<Owner>,
   options?: PlatformOptions,
@@ -190,7 +192,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
 }
 
 const readPublish = defineCall('Cannot publish the event', {
-  // Judged with the event: see checkEvent.
+  // Checked together with the event, see checkEvent.
   id: v.exactOptional(v.custom<string>(() => true)),
 })
 

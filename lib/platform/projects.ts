@@ -16,26 +16,26 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** A project to be created. */
+/** A new project. */
 export interface NewProject extends CallOptions {
   /** 1 to 200 characters. */
   readonly name: string
   readonly billingType: BillingType
-  /** The value of the project, at most three decimals. */
+  /** Value of the project with up to three decimals. */
   readonly value: number
 }
 
-/** A project by name. */
+/** Identifies a project. */
 export interface ProjectRef extends CallOptions {
   readonly projectId: string
 }
 
-/** Selects the projects to list; an absent field selects all. */
+/** Filters and pages projects. Absent fields match everything. */
 export interface ProjectQuery extends PageQuery, StatusFilter {}
 
 /**
- * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
- * not have, and `invalid_state` when the status does not allow the call.
+ * Calls for projects. All calls that take a project's id throw `not_found` if the organization has no project with this
+ * id, and `invalid_state` if the call isn't allowed in its status.
  */
 export interface ProjectCalls extends Reads<StoredProject, ProjectQuery> {
   /** Creates an active project. Publishes nothing. */
@@ -67,7 +67,7 @@ const FILTER = { statuses: v.exactOptional(StatesSchema) }
 
 // --- Calls ---
 
-/** Builds the calls about projects. */
+/** Creates the project calls. */
 export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: CallTools): ProjectCalls {
   const build = createBuildWrite(tools)
 

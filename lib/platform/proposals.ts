@@ -32,57 +32,58 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** A proposal to be created. */
+/** A new proposal. */
 export interface NewProposal extends CallOptions {
   /** 1 to 200 characters. */
   readonly title: string
-  /** ISO 4217. */
+  /** ISO 4217 code. */
   readonly currency: string
-  /** One-time price, no finer than the currency and at most three decimals. */
+  /** One-time price. Can have up to three decimals, but no more than the currency. */
   readonly total: number
-  /** Price of a month, as fine as `total`. Default 0. */
+  /** Monthly price, with the same limits as `total`. Defaults to 0. */
   readonly monthlyTotal?: number | undefined
-  /** 1 to 64 characters, unique in the organization. Default the next number of the year's series: `PROP-2026-0007`. */
+  /** 1 to 64 characters, unique in the organization. Defaults to the year's next number, such as `PROP-2026-0007`. */
   readonly number?: string | undefined
 }
 
-/** A proposal by name. */
+/** Identifies a proposal. */
 export interface ProposalRef extends CallOptions {
   readonly proposalId: string
 }
 
-/** The changes of a revision; absent fields stay. */
+/** Changes to a proposal in a new version. Absent fields remain unchanged. */
 export interface ProposalRevision
   extends ProposalRef,
     Optional<Omit<NewProposal, keyof CallOptions | 'number'>> {}
 
 /** The signature of a proposal. */
 export interface ProposalAcceptance extends ProposalRef {
-  /** The name of the signatory, 1 to 200 characters. */
+  /** Name of the signatory, 1 to 200 characters. */
   readonly signedBy: string
-  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly signedAt?: Date | string | undefined
 }
 
-/** Selects the proposals to list; an absent field selects all. */
+/** Filters and pages proposals. Absent fields match everything. */
 export interface ProposalQuery extends PageQuery, ProposalFilter {}
 
 /**
- * The host's calls about proposals. Every call with a proposal's id throws `not_found` for an id that the organization does
- * not have, `invalid_state` when the status does not allow the call, and `invalid_input` for a price finer than the currency.
+ * Calls for proposals. All calls that take a proposal's id throw `not_found` if the organization has no proposal with
+ * this id, `invalid_state` if the call isn't allowed in its status, and `invalid_input` if a price has more decimals
+ * than the currency.
  */
 export interface ProposalCalls extends Reads<StoredProposal, ProposalQuery> {
   /**
-   * Creates a draft, version 1. Publishes `proposal.created`.
+   * Creates a draft with version 1. Publishes `proposal.created`.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another proposal has the number
+   * @throws `BusinessApiError` with code `already_exists` if another proposal has the same number
    */
   create(organizationId: string, proposal: NewProposal): Promise<Proposal>
-  /** Draft, sent or rejected → draft of the next version, not signed. Publishes nothing. */
+  /** Draft, sent or rejected → draft of the next version, without a signature. Publishes nothing. */
   revise(organizationId: string, revision: ProposalRevision): Promise<Proposal>
   /** Draft → sent. Publishes `proposal.sent`. */
   send(organizationId: string, proposal: ProposalRef): Promise<Proposal>
-  /** Sent → accepted. Accepted is final: a client signs (specification, section 6, rule 3). Publishes `proposal.accepted`. */
+  /** Sent → accepted, which is final (specification, section 6, rule 3). Publishes `proposal.accepted`. */
   accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
@@ -123,7 +124,7 @@ const FILTER = { statuses: v.exactOptional(StatesSchema), number: v.exactOptiona
 
 // --- Calls ---
 
-/** Builds the calls about proposals. */
+/** Creates the proposal calls. */
 export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools: CallTools): ProposalCalls {
   const { minorUnits } = tools
   const build = createBuildWrite(tools)

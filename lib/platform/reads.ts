@@ -4,27 +4,27 @@ import { defineCall, found, IdSchema } from '../base/host-input.ts'
 import { type Page, readPage, recordPageEntries } from '../base/page.ts'
 import type { RecordReads } from '../resources/record-reads.ts'
 
-// Every read has the same steps: check the input, ask one verb of the store, and make a page or a typed error.
+// All reads validate the input, call one store method, and return a page or record or throw an error with a code.
 
-/** The two reads of a resource. */
+/** The reads of a resource. */
 export interface Reads<Stored, Query = object> {
   /** Lists the records, newest first. */
   list(organizationId: string, query?: Query): Promise<Page<Stored>>
   /**
-   * Gives a record.
+   * Returns a record.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no record with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no record with this id
    */
   get(organizationId: string, id: string): Promise<Stored>
 }
 
 /**
- * Builds the reads of a resource.
+ * Creates the reads of a resource.
  *
- * @param names for error messages: `['client', 'clients']`
- * @param the filter's schema entries, whose output is the store's filter
- * @param slice returns the store's slice
- * @param check rejects filters whose fields do not go together
+ * @param names used in error messages, for example `['client', 'clients']`
+ * @param entries the schemas of the filter's fields. Their output is passed to the store
+ * @param slice returns the part of the store to read from
+ * @param check rejects filters whose fields can't be combined
  */
 export function createReads<Stored extends { readonly id: string }, Filter extends object>(
   [one, many]: readonly [one: string, many: string],
@@ -38,7 +38,7 @@ export function createReads<Stored extends { readonly id: string }, Filter exten
     async list(organizationId, query) {
       const { action, organizationId: owner, input } = readList(organizationId, query)
       const { limit, before, ...fields } = input
-      // The output of `entries`.
+      // This is the output of `entries`.
       const filter = fields as unknown as Filter
       check(filter, action)
       return readPage(limit, (count) => slice().list(owner, filter, count, before))
@@ -50,12 +50,12 @@ export function createReads<Stored extends { readonly id: string }, Filter exten
   }
 }
 
-/** Values at most in a filter. */
+/** Maximum number of values in a filter. */
 const VALUES_MAX = 20
 const statesRequirement = `must be an array of at most ${VALUES_MAX} strings, each of 1 to 64 characters`
 const StateSchema = field.text(1, 64)
 
-/** The statuses or stages of a filter. Any string is valid, because the host may store its own values. */
+/** Statuses or stages to filter by. Any string is valid because hosts can store their own values. */
 export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
   v.array(v.string(statesRequirement), statesRequirement),
   v.maxLength(VALUES_MAX, statesRequirement),

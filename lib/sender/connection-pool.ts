@@ -5,47 +5,43 @@ import { SENDER_FAILED, SendError } from './send-error.ts'
 /** The connections of a sender. */
 export interface ConnectionPool {
   /**
-   * Takes a connection: the idle connection used last, or a new connection, or the next connection that becomes free.
+   * Takes the idle connection that was used last, opens a new one, or waits until one becomes available.
    *
-   * @throws `SendError` when the deadline comes first, or when the pool is closed
+   * @throws `SendError` if the deadline passes first or the pool is closed
    */
   take(origin: string, deadline: Deadline): HttpConnection | Promise<HttpConnection>
-  /** Gives a connection back, open or closed. */
+  /** Returns a connection to the pool, whether it's open or closed. */
   giveBack(connection: HttpConnection): void
-  /**
-   * Closes idle connections at once, and busy connections after their attempts. Resolves when every connection is closed. Called
-   * once.
-   */
+  /** Closes idle connections now and others after their attempt. Resolves when all are closed. Call this only once. */
   close(): Promise<void>
 }
 
-/** The connections to an origin. */
 interface OriginState {
-  /** Idle or taken. */
+  /** Number of connections, whether idle or in use. */
   size: number
-  /** The connection used last comes last. */
+  /** The idle connections. The last element is the one that was used last. */
   readonly idle: HttpConnection[]
   readonly waiting: ((connection: HttpConnection) => void)[]
 }
 
 /**
- * The most idle connections of all origins: with the connections in use, fewer than an operating system allows a
- * process.
+ * Maximum number of idle connections across all origins. Together with those in use, this stays below the number of
+ * open files an operating system allows.
  */
 const MAX_IDLE = 512
 
 /**
- * Keeps connections open between attempts. An origin without connections is forgotten, because endpoints
- * come and go by the thousands.
+ * Creates a pool that keeps connections open between attempts. Origins without connections are forgotten, since there
+ * can be thousands of endpoints that come and go.
  *
- * @param open makes a connection to an origin
- * @param maxPerOrigin connections to an origin at once
+ * @param open creates a connection to an origin
+ * @param maxPerOrigin maximum number of connections per origin
  */
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()
-  /** Idle connections of all origins, the connection unused for longest first. */
+  /** The idle connections of all origins, starting with the one that hasn't been used for the longest time. */
   const idle = new Set<HttpConnection>()
-  /** Connections that are being closed included. */
+  /** All connections, even while they are being closed. */
   const alive = new Set<HttpConnection>()
   let isClosed = false
   let reportEmpty = () => {}
@@ -101,7 +97,7 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     take(origin, deadline) {
       if (isClosed) throw new SendError(SENDER_FAILED, 'the sender is closed')
       const state = stateOf(origin)
-      // The connection used last is the least likely to be closed by the other side at this moment.
+      // Use the most recent connection, because the other side is least likely to be closing it right now.
       const connection = state.idle.pop()
       if (connection) idle.delete(connection)
       return connection ?? (state.size < maxPerOrigin ? add(origin) : wait(state, deadline))

@@ -19,57 +19,54 @@ import {
 } from './send-error.ts'
 import { loadUndici } from './undici.ts'
 
-/** One POST, with the timings known so far. */
+/** A POST request and its timings so far. */
 export interface TimedPost {
   readonly path: string
-  /** Names and values in turn. */
+  /** Alternating names and values. */
   readonly headers: string[]
   readonly body: string
   readonly deadline: Deadline
-  /** Filled in as the exchange goes on. */
+  /** Filled in during the exchange. */
   readonly timings: Timings
 }
 
-/** A response, with the part of the body that was read. */
+/** A response with the part of the body that was read. */
 export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly chunks: readonly Uint8Array[]
 }
 
-/** A connection that stays open from one exchange to the next. The first exchange opens the connection. */
+/** A connection that stays open between exchanges. It's opened by the first exchange. */
 export interface HttpConnection {
   readonly origin: string
-  /** True if a further exchange finds the connection open. */
+  /** `true` if the connection is open, so another exchange can use it. */
   readonly isOpen: boolean
-  /** Makes an exchange; never two at once. Rejects with a {@link SendError} only. */
+  /** Sends a request and receives the response. One exchange at a time. Only rejects with {@link SendError}. */
   exchange(exchange: TimedPost): Promise<HttpResponse>
-  /** Closes the connection. Resolves when the connection is closed. */
+  /** Closes the connection. Resolves when it's closed. */
   destroy(): Promise<void>
 }
 
-/** Makes a connection, not opened yet. `onClosed` is called when either side has closed the socket. */
+/** Creates a connection without opening it yet. `onClosed` is called when either side has closed the socket. */
 export type OpenConnection = (origin: string, onClosed: () => void) => HttpConnection
 
-/**
- * Lifetime of an idle connection in milliseconds, unless the other side announces a time: Node and uvicorn close idle connections
- * after 5 s.
- */
+/** Idle timeout of a connection in milliseconds unless the other side sets one. Node and uvicorn use 5 s. */
 const KEEP_ALIVE_MS = 4000
 /**
- * Maximum lifetime of an idle connection in milliseconds, also when the other side announces more: with thousands of endpoints, not all
- * connections can stay open.
+ * How long to keep an idle connection at most, in milliseconds, even if the other side allows more. With thousands of
+ * endpoints, we can't keep all connections open.
  */
 const KEEP_ALIVE_MAX_MS = 30_000
 /**
- * Milliseconds by which this side closes earlier than the other side: an attempt must not start on a connection that is
- * being closed.
+ * How much earlier than the other side we close a connection, in milliseconds. An attempt must not start on a
+ * connection that is about to be closed.
  */
 const KEEP_ALIVE_MARGIN_MS = 1000
 
 const CLIENT_OPTIONS: Client.Options = {
   pipelining: 1,
-  // The deadline covers both.
+  // These are covered by our own deadline.
   headersTimeout: 0,
   bodyTimeout: 0,
   keepAliveTimeout: KEEP_ALIVE_MS,
@@ -78,13 +75,12 @@ const CLIENT_OPTIONS: Client.Options = {
 }
 
 /**
- * Loads undici and prepares the TLS context that all connections share.
+ * Loads undici and creates the TLS context shared by all connections.
  *
- * Each connection is an undici `Client`. undici's pools are not used, because a pool does not tell an exchange that
- * dialled from an exchange on an open connection. The meaning of a broken connection and the timings of an attempt
- * depend on that difference.
+ * Each connection is an undici `Client`. We don't use undici's pools because they don't tell whether an exchange opened
+ * a connection or used an existing one. That decides how a broken connection is handled and which timings are known.
  *
- * @param ca certificate authorities in PEM; `undefined` for Node's
+ * @param ca certificate authorities in PEM. Defaults to Node's
  */
 export async function loadConnections(
   guard: AddressGuard,
@@ -92,9 +88,9 @@ export async function loadConnections(
 ): Promise<OpenConnection> {
   const undici = await loadUndici()
   const turns = createReadingTurns()
-  // A renegotiation would cost this side more than the other side.
+  // Renegotiation is more expensive for us than for the other side.
   const secureContext = createSecureContext({ secureOptions: constants.SSL_OP_NO_RENEGOTIATION, ca })
-  // rejectUnauthorized is explicit, because an environment variable can turn the default off.
+  // rejectUnauthorized is set explicitly because an environment variable can disable the default.
   const encrypt = undici.buildConnector({ timeout: 0, rejectUnauthorized: true, secureContext })
 
   return (origin, onClosed) => {
@@ -115,7 +111,7 @@ export async function loadConnections(
         stream = opened
         dialled?.meterAnswers(opened)
         keepKnownHeaders(opened, () => headers)
-        // The types ask for a Socket; undici needs no more than a Duplex has.
+        // The type requires a Socket, but undici only uses what a Duplex has.
         callback(null, opened as Socket)
       })
     }
@@ -149,7 +145,7 @@ export async function loadConnections(
           return await post(exchange)
         } catch (error) {
           if (hasDialled || !wasClosedUnused(error, timings)) throw error
-          // The client has lost its connection and opens another connection.
+          // The client lost its connection and will open a new one.
           return await post(exchange)
         }
       },
@@ -164,14 +160,14 @@ function readTarget(
 ): Omit<DialTarget, 'connect'> {
   const { hostname, port, protocol } = target
   if (protocol !== 'https:') return { hostname, port: Number(port || 80), secure: null }
-  // A name in the handshake never ends with a dot, even if the name in the URL does.
+  // The server name in the handshake must not end with a dot, even if the host in the URL does.
   const servername = isIP(hostname) ? '' : hostname.replace(/\.+$/, '')
   return {
     hostname,
     port: Number(port || 443),
     secure(stream, done) {
       const options = { ...target, servername, httpSocket: stream as Socket }
-      // undici returns the socket, although its types do not say so.
+      // undici returns the socket, but its types don't say so.
       const socket = encrypt(options, (error, opened) => {
         if (error) done(toHandshakeError(error, socket), null)
         else done(null, opened)
@@ -181,22 +177,22 @@ function readTarget(
 }
 
 /**
- * Returns whether the other side closed an idle connection at the moment of the write. Neither side has failed, and the
- * next attempt would be 30 seconds later, so the exchange is made again at once. A request that was read nevertheless
- * arrives twice with the same event id, as any webhook may.
+ * Returns `true` if the other side closed an idle connection just as we were writing to it. Neither side is at fault
+ * and the next attempt would be 30 seconds later, so we retry right away. If the request was read after all, it arrives
+ * twice with the same event id, which can happen to any webhook.
  */
 function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null
 }
 
-/** The receipt of a response. */
+/** A response that is being received. */
 interface Receipt {
   readonly handler: Dispatcher.DispatchHandler
-  /** Ends the exchange. The response's head, once it has arrived, is the result: a fault of the body changes no status. */
+  /** Ends the exchange with an error, unless the response head has arrived, in which case that's the result. */
   fail(error: SendError): void
 }
 
-/** Receives a response, and only the part of the body that is kept. */
+/** Receives a response. Only reads as much of the body as we keep. */
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
@@ -233,8 +229,7 @@ function receive(
       chunks.push(chunk)
       size += chunk.length
       if (size < EXCERPT_MAX_BYTES) return
-      // The body may have no end. Closing costs the next attempt a handshake; reading on costs as much as the other
-      // side sends.
+      // The body may never end. Closing costs the next attempt a handshake, but continuing could cost any amount.
       controller.abort(new Error('enough was read'))
     },
     onResponseEnd() {

@@ -1,20 +1,19 @@
 import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 
-/** The end of an attempt from outside, at any moment: by the time limit or by the caller. */
+/** Ends an attempt from the outside, either when its time is up or when the caller interrupts it. */
 export interface Deadline {
-  /** Sets the action at the end, run at once if the deadline has passed. Replaces the previous action. */
+  /** Sets the callback for the end, replacing the previous one. Called right away if the attempt has been ended. */
   onEnd(stop: (error: SendError) => void): void
-  /** Ends the attempt. */
   interrupt(): void
-  /** The attempt has ended by itself. */
+  /** Must be called when the attempt has ended by itself. */
   clear(): void
 }
 
 /**
- * Starts the time of an attempt.
+ * Starts the deadline of an attempt.
  *
- * @param timeoutMs milliseconds for the whole attempt
- * @param signal ends the attempt when aborted
+ * @param timeoutMs timeout of the whole attempt in milliseconds
+ * @param signal interrupts the attempt when aborted
  */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
   let error: SendError | undefined
@@ -47,9 +46,8 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Returns the callbacks of a signal. A signal gets only one listener from here, because a loop gives all its attempts
- * the same signal: Node warns of a leak at the 11th listener, and searches all listeners whenever a listener is added
- * or removed.
+ * Returns the callbacks of a signal. We only add one listener per signal because all attempts of a loop share it. Node
+ * warns about a leak at the 11th listener and scans all of them whenever one is added or removed.
  */
 function listenersOf(signal: AbortSignal): Set<() => void> {
   const known = listeners.get(signal)

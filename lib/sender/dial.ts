@@ -14,52 +14,48 @@ import {
   toSendError,
 } from './send-error.ts'
 
-/** The timings of an attempt, as far as known. */
+/** The timings of an attempt that are known so far. */
 export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
 
-/** Makes the timings of an attempt before its start: every part null. */
+/** Creates timings that are all `null`. */
 export function createTimings(): Timings {
   return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
 }
 
-/** The destination of a connection, and the functions that open it. */
+/** Where to connect and how. */
 export interface DialTarget {
   readonly hostname: string
   readonly port: number
-  /** Opens the connection itself. */
   readonly connect: (options: TcpNetConnectOpts) => MeteredSocket
-  /** Encrypts a connection that is open; `null` for plain HTTP. */
+  /** Starts TLS on an open connection, or `null` for plain HTTP. */
   readonly secure: ((stream: Duplex, done: DialResult) => void) | null
 }
 
-/**
- * Receives the result of dialling once, unless the connection was destroyed meanwhile: the stream that HTTP reads and
- * writes, or the error.
- */
+/** Called once with the stream to use for HTTP or an error, unless the connection was destroyed in the meantime. */
 export type DialResult = (...result: [error: null, stream: Duplex] | [error: Error, stream: null]) => void
 
-/** The checks between a host name and a connection. */
+/** The checks between resolving a host name and connecting. */
 export interface AddressGuard {
   resolve(hostname: string): Promise<readonly LookupAddress[]>
   judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
-  /** Judges a name that `resolve` rejected. */
+  /** Checks a name that `resolve` couldn't resolve. */
   judgeUnresolved(hostname: string, error: unknown): DestinationVerdict
 }
 
 const SOCKET_OPTIONS = {
   noDelay: true,
   autoSelectFamily: true,
-  // Node abandons an address when it tries the next, by default after 250 ms: too early for the far side of the earth, and for a
-  // lost first packet, because the system repeats the packet after a second.
+  // Node moves on to the next address after this time, by default 250 ms. That's too early for distant servers and for
+  // a lost first packet, which the system only resends after a second.
   autoSelectFamilyAttemptTimeout: 2000,
 }
 
 /**
- * Opens a connection to an allowed address. The addresses that the socket itself will use are judged, never the addresses of an
- * earlier lookup: a name that is resolved a second time may have other addresses by then. The remote address is judged once
- * more, before a byte is written.
+ * Opens a connection to an allowed address. We check the addresses that the socket is actually going to use,
+ * because a name could resolve to different ones in a separate lookup. The remote address is checked again before
+ * anything is written.
  *
- * @returns the connection, so dialling can be stopped; `undefined` if the address was rejected before dialling
+ * @returns the connection, which can be used to stop dialing, or `undefined` if the address was rejected
  */
 export function dial(
   target: DialTarget,
@@ -68,7 +64,7 @@ export function dial(
   done: DialResult,
 ): MeteredSocket | undefined {
   const { hostname, port } = target
-  // An address in the URL is not looked up.
+  // No lookup happens if the URL contains an address, so check it here.
   const refusal = isIP(hostname) ? judgeAll(hostname, [{ address: hostname }], guard) : null
   if (refusal) {
     done(refusal, null)
@@ -102,7 +98,7 @@ export function dial(
   return connection
 }
 
-/** Passes the first result on only: a connection that breaks after it was opened has not failed to open. */
+/** Only passes on the first result. A connection that breaks later hasn't failed to open. */
 function once(done: DialResult): DialResult {
   let isDone = false
   return (...result) => {
@@ -113,7 +109,7 @@ function once(done: DialResult): DialResult {
   }
 }
 
-/** Resolves a name to all addresses; the socket tries the addresses in turn. */
+/** Resolves a name to all of its addresses. The socket tries them in order. */
 async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
   const addresses = await guard.resolve(hostname).catch((error) => {
     const verdict = guard.judgeUnresolved(hostname, error)
@@ -139,7 +135,7 @@ function encrypt(
   })
 }
 
-/** @returns the reason why an address of the host is rejected; `null` if all are allowed */
+/** @returns why an address of the host is rejected, or `null` if all of them are allowed */
 function judgeAll(
   host: string,
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -149,14 +145,14 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
-/** Age at which a lookup counts as lost, in ms: no attempt can still be waiting. */
+/** A lookup that takes longer than this is considered lost, in milliseconds. No attempt waits that long. */
 const LOST_AFTER_MS = 10_000
 
 /**
- * Makes at most one lookup at a time for each name (single flight). The system resolves only a few names at once, and
- * an endpoint with a silent name server would take all these places with a few attempts.
+ * Limits lookups to one at a time per name (single flight). The system can only resolve a few names at once, and an
+ * endpoint whose name server doesn't respond could otherwise block all of them with just a few attempts.
  *
- * @param lostAfterMs milliseconds after which a lookup that never calls back no longer holds its name
+ * @param lostAfterMs if a lookup hasn't called back after this many milliseconds, another one is allowed
  */
 export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
   const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()

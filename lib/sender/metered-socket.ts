@@ -4,65 +4,60 @@ import type { ReadingTurns } from './reading-turns.ts'
 import { createHeadReader } from './response-head.ts'
 import { INVALID_RESPONSE, SendError, toSendError } from './send-error.ts'
 
-/** A TCP connection with a limit on the amount and the speed of reading: as much as a response to a webhook needs. */
+/** A TCP connection that limits how much and how fast it reads to what a response to a webhook needs. */
 export interface MeteredSocket {
-  /** The connection itself, for events and for closing, never for data. */
+  /** The underlying socket. Use it for events and for closing, but never for data. */
   readonly socket: Socket
-  /** The connection's data, for HTTP or for TLS. Closes together with the socket. */
+  /** The data of the connection, for HTTP or TLS. It's closed together with the socket. */
   readonly stream: Duplex
-  /** The first error while responses are read. undici tells only that the other side closed, and not the alert of TLS before. */
+  /** The first error while reading a response. undici reports that the connection was closed, but no TLS alerts. */
   readonly fault: Error | undefined
-  /**
-   * Bounds the reading of responses from `stream`, or from the TLS stream above it. Called once, before the first
-   * reading.
-   */
+  /** Limits reading of responses from `stream` or the TLS stream on top of it. Call this once, before reading. */
   meterAnswers(stream: Duplex): void
   /**
-   * Begins an exchange: from now on the connection keeps the process alive.
+   * Starts an exchange. From now on the connection keeps the process alive.
    *
-   * @param onFirstByte called when bytes of the response have arrived
+   * @param onFirstByte called when part of the response has arrived
    */
   begin(onFirstByte: () => void): void
-  /** A part of the response was understood. */
+  /** Must be called whenever part of the response was parsed. */
   advance(): void
-  /** The response is complete: anything that arrives before the next exchange closes the connection. */
+  /** Must be called when the response is complete. Any data before the next exchange then closes the connection. */
   end(): void
 }
 
-/**
- * Maximum number of bytes received from one response to the next, counted at the socket: TLS messages included.
- */
+/** Maximum number of bytes received per exchange. Measured at the socket, so it includes TLS messages. */
 export const EXCHANGE_MAX_BYTES = 1024 * 1024
 
 /**
- * Maximum number of bytes that HTTP may read without completing a part of a response: headers, interim headers, trailers, a reason
- * phrase, a chunk extension, blank lines.
+ * Maximum number of bytes HTTP may read without completing part of a response. This limits headers, interim headers,
+ * trailers, reason phrases, chunk extensions and blank lines.
  */
 export const STEP_MAX_BYTES = 16 * 1024
 
 /**
- * The bytes read at a time: a whole response of the usual size. Parsing stops between two pieces only, so a response with
- * an error in every header costs more with a larger piece.
+ * How many bytes to read at a time. Most responses fit. Parsing can only be stopped between reads, so with a larger
+ * value, a response with an error in every header would take more time.
  */
 const PIECE_BYTES = 2048
 
 const NO_BYTES = Buffer.alloc(0)
 
 /**
- * Opens a connection that bounds its reading below TLS and HTTP: both read without end and without a callback in loops
- * of their own, such as session ticket after session ticket, or blank line after blank line.
+ * Opens a connection that limits reading below TLS and HTTP. Both of them can loop endlessly without calling back, for
+ * example over session tickets or blank lines.
  *
- * The first piece of a response is handed on at once. All later pieces, of all connections, take turns; a connection
- * reads nothing from the system before its turn, so the other side has to wait.
+ * The first piece of a response is passed on immediately. After that, all connections take turns. A connection doesn't
+ * read from the system before its turn, so the other side has to wait.
  *
- * @param turns the queue of all connections' pieces
+ * @param turns the queue shared by all connections
  */
 export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns): MeteredSocket {
   let received = 0
   let withoutAdvance = 0
   let isFirst = true
   let isIdle = false
-  /** The piece that was read and waits for its turn. */
+  /** Data that was read and is waiting for its turn. */
   let waiting: Buffer | undefined
   let top: Duplex | undefined
   let fault: Error | undefined
@@ -71,7 +66,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
 
   const socket = connect({
     ...options,
-    // TLS and HTTP decide when this side ends.
+    // TLS and HTTP decide when to end our side.
     allowHalfOpen: true,
     onread: { buffer: Buffer.allocUnsafe(PIECE_BYTES), callback: take },
   })
@@ -82,13 +77,13 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 
   function fail(error: SendError): void {
-    // Without an error, an attempt that takes the idle connection at this moment opens another connection.
+    // Without an error, an attempt that is just about to use the idle connection opens a new one.
     ;(top ?? socket).destroy(isIdle ? undefined : error)
   }
 
-  /** Reads a piece of a response, at most as much as may come without an advance. */
+  /** Reads a piece of a response, unless the limit was reached. */
   function readPiece(answers: Duplex, read: Duplex['read']): Buffer | null {
-    // TLS decrypts up to 16 KiB at once.
+    // TLS can decrypt up to 16 KiB at once.
     const piece = read.call(answers, Math.min(answers.readableLength, PIECE_BYTES) || undefined)
     if (piece === null) return null
     const isTooMuch = withoutAdvance >= STEP_MAX_BYTES
@@ -106,7 +101,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
     }
   }
 
-  /** @returns true to read on */
+  /** @returns whether to continue reading */
   function take(size: number, buffer: Uint8Array): boolean {
     received += size
     if (received > EXCHANGE_MAX_BYTES) {
@@ -165,7 +160,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 }
 
-/** Makes a stream of the data that a socket gives to a callback. */
+/** Creates a stream from a socket that passes its data to a callback. */
 function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
   const stream = new Duplex({
     allowHalfOpen: true,
@@ -180,11 +175,11 @@ function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
       socket.once('close', () => done(error)).destroy()
     },
   })
-  // Only reading is metered. A second queue of writes would cost a tenth as much as the whole exchange.
+  // We only meter reading. Buffering writes a second time would add a tenth to the cost of the exchange.
   stream.write = socket.write.bind(socket) as Duplex['write']
   stream.cork = () => socket.cork()
   stream.uncork = () => socket.uncork()
-  // The dialler and the reader report errors. Without this listener an earlier error would end the process.
+  // Errors are reported by the dialer and the reader. Without this listener, an earlier error would crash the process.
   stream.on('error', () => {})
   socket
     .on('end', () => stream.push(null))

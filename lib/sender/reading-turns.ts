@@ -1,15 +1,15 @@
-/** Shares the event loop between connections that have much to read. */
+/** Shares the event loop among connections that have a lot to read. */
 export interface ReadingTurns {
-  /** Runs a piece of reading at its turn, never at once, in the order of the calls. A piece must be short. */
+  /** Queues a callback that reads something. It's never called synchronously and must be short. */
   wait(read: () => void): void
 }
 
-/** Maximum duration of all turns in one pass of the event loop, in ms; at least one turn is taken. */
+/** How long callbacks may run in each iteration of the event loop, in milliseconds. At least one is always called. */
 const PASS_MS = 1
 
 /**
- * Creates a reading queue that takes up to 1 ms of each pass of the event loop: even if many connections are flooded, the rest of the
- * process goes on between two turns.
+ * Creates a queue that uses up to 1 ms per iteration of the event loop, so the rest of the process keeps running even
+ * if lots of connections are flooded.
  */
 export function createReadingTurns(): ReadingTurns {
   const queue: (() => void)[] = []
@@ -26,8 +26,7 @@ export function createReadingTurns(): ReadingTurns {
 
   function takeTurns(until: number): void {
     queue.shift()?.()
-    // Streams hand data on in the next tick. By this later tick the data has been parsed, so the clock includes the
-    // parsing.
+    // Streams pass on data in the next tick. When this runs, it has been parsed, so the time limit includes parsing.
     process.nextTick(() => {
       if (queue.length > 0 && performance.now() < until) takeTurns(until)
       else plan()

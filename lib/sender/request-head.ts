@@ -1,15 +1,15 @@
 import type { Duplex } from 'node:stream'
 
-/** Names that undici writes by itself. */
+/** Headers that undici adds itself. */
 const WRITTEN_BY_UNDICI = ['host', 'connection', 'content-length']
 
 /**
- * Lets only known headers through. Tracing agents (OpenTelemetry, Sentry, Datadog) add `traceparent`, `baggage` and other headers to
- * undici's requests, and would show subscribers the names of the host's environments. No agent has a switch for one client, so the head
- * is filtered where it is written: undici writes it as one string.
+ * Only lets known headers through. Tracing agents (OpenTelemetry, Sentry, Datadog) add headers such as `traceparent`
+ * and `baggage` to undici's requests, which would reveal the names of the host's environments to subscribers. The
+ * agents can't be disabled for a single client, so we filter the head when undici writes it as a single string.
  *
- * @param stream the stream that undici writes requests to
- * @param readHeaders returns the names and values of the present request, in turn
+ * @param stream the stream undici writes requests to
+ * @param readHeaders returns alternating names and values of the current request
  */
 export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly string[]): void {
   const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
@@ -20,12 +20,12 @@ export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly str
 }
 
 function filterHead(head: string, headers: readonly string[]): string {
-  // Each line ends with a line feed: the request line, the headers, and the blank line.
+  // There is one line for the request line, one per header, and a blank line.
   if (countLineFeeds(head) === 2 + WRITTEN_BY_UNDICI.length + headers.length / 2) return head
   const [requestLine, ...lines] = head.split('\r\n')
   const unwritten = new Set(WRITTEN_BY_UNDICI)
   for (let place = 0; place < headers.length; place += 2) unwritten.add(String(headers[place]).toLowerCase())
-  // Each name once: a header that an agent writes beside the endpoint's own of the same name comes later.
+  // Keep the first header with each name. If an agent adds one that the endpoint already has, it comes later.
   const known = lines.filter((line) => line === '' || unwritten.delete(readName(line)))
   return [requestLine, ...known].join('\r\n')
 }

@@ -1,60 +1,51 @@
 import type { TLSSocket } from 'node:tls'
 
-/** The attempt exceeded its time limit in any part before the body: waiting for a connection, DNS, connect, TLS or headers. */
+/** Timed out before the body, either while waiting for a connection or during DNS, connect, TLS or headers. */
 export const TIMEOUT = 'timeout'
 
-/** Nothing listens there. */
+/** Nothing is listening at the address. */
 export const CONNECTION_REFUSED = 'connection_refused'
 
-/** The other side ended the connection before the head of the response was complete. */
+/** The other side closed the connection before the response head was complete. */
 export const CONNECTION_RESET = 'connection_reset'
 
-/** No connection came about for another reason: no route, no free socket on this side. */
+/** The connection failed for another reason, for example because there was no route or we ran out of sockets. */
 export const CONNECTION_FAILED = 'connection_failed'
 
-/** The name servers of the name failed. For a name that does not exist see {@link DESTINATION_REFUSED}. */
+/** The name servers failed. If the name doesn't exist, the code is {@link DESTINATION_REFUSED}. */
 export const DNS_FAILED = 'dns_failed'
 
-/** The certificate has expired, or is not valid yet. */
+/** The certificate has expired or isn't valid yet. */
 export const TLS_CERTIFICATE_EXPIRED = 'tls_certificate_expired'
 
-/** The certificate is for another name. */
+/** The certificate is for a different name. */
 export const TLS_WRONG_NAME = 'tls_wrong_name'
 
-/** The certificate is not signed by an authority that this process trusts, or was revoked. */
+/** The certificate was revoked or isn't signed by an authority that this process trusts. */
 export const TLS_UNTRUSTED = 'tls_untrusted'
 
-/** The other side wants a client certificate. */
+/** The other side requires a client certificate. */
 export const TLS_CLIENT_CERTIFICATE_REQUIRED = 'tls_client_certificate_required'
 
-/** No encryption was agreed on for another reason: the other side does not speak TLS, or only an old version. */
+/** TLS failed for another reason, for example because the other side doesn't support it or only an old version. */
 export const TLS_FAILED = 'tls_failed'
 
-/**
- * The URL or an address is rejected, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
- * not learn the difference.
- */
+/** The URL or an address is rejected (see `judgeUrl`) or the name doesn't exist. We don't tell customers which. */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
 
-/** HTTP cannot carry a header with a line break or a character outside Latin-1. Nothing was sent. */
+/** A header contains a line break or a character outside Latin-1, which HTTP doesn't allow. Nothing was sent. */
 export const INVALID_REQUEST = 'invalid_request'
 
-/**
- * No usable response: not HTTP/1.1, a switch of protocols, or a head without end (more than 16 KiB, or more than 16
- * interim responses).
- */
+/** The response isn't HTTP/1.1, switches protocols, or has an endless head (over 16 KiB or 16 interim responses). */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** The caller's signal ended the attempt. */
+/** The attempt was interrupted by the caller's signal. */
 export const INTERRUPTED = 'interrupted'
 
-/**
- * A fault of this side: the sender is closed, undici cannot be loaded, or a bug. The subscriber may not have been
- * contacted.
- */
+/** A problem on our side, such as a closed sender, missing undici or a bug. Nothing may have been sent. */
 export const SENDER_FAILED = 'sender_failed'
 
-/** Every `error` in a response from `createWebhookSender`. */
+/** All values of `error` in the results of `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED
@@ -72,7 +63,7 @@ export type SendErrorCode =
   | typeof INTERRUPTED
   | typeof SENDER_FAILED
 
-/** Why an attempt had no response. The message is for the operator. The error never leaves the sender. */
+/** The reason why an attempt got no response. The message is for operators. The error never leaves the sender. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly code: SendErrorCode
@@ -83,7 +74,7 @@ export class SendError extends Error {
   }
 }
 
-/** The codes of Node and undici that have the same meaning in every part of an attempt. */
+/** Error codes of Node and undici that mean the same in all phases of an attempt. */
 const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   ECONNREFUSED: CONNECTION_REFUSED,
   ECONNRESET: CONNECTION_RESET,
@@ -110,7 +101,7 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: TLS_UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: TLS_UNTRUSTED,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: TLS_CLIENT_CERTIFICATE_REQUIRED,
-  // Alerts about this side's certificate, which doesn't exist: Java and Go send them.
+  // Java and Go send these alerts about our client certificate, although there isn't one.
   ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_NO_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
@@ -118,14 +109,14 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
   UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: CONNECTION_RESET,
-  // Thrown by undici for a status below 100.
+  // Thrown by undici if the status is below 100.
   ERR_ASSERTION: INVALID_RESPONSE,
 }
 
 /**
- * Translates an error of Node or undici.
+ * Converts an error of Node or undici.
  *
- * @param otherwise the code for an error without a meaning of its own
+ * @param otherwise the code to use if the error doesn't have a more specific one
  */
 export function toSendError(error: unknown, otherwise: SendErrorCode): SendError {
   if (error instanceof SendError) return error
@@ -134,8 +125,8 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
 }
 
 /**
- * Translates the error of a TLS handshake. OpenSSL answers over TLS 1.2 to a missing client certificate as to a missing cipher: with
- * `handshake_failure`. But then it has sent its own certificate.
+ * Converts an error of a TLS handshake. In TLS 1.2, OpenSSL sends `handshake_failure` for both a missing client
+ * certificate and a missing cipher. In the first case it has already sent its own certificate.
  */
 export function toHandshakeError(error: Error, socket: TLSSocket | undefined): Error {
   const isAfterCertificate =
@@ -146,7 +137,7 @@ export function toHandshakeError(error: Error, socket: TLSSocket | undefined): E
   return new SendError(TLS_CLIENT_CERTIFICATE_REQUIRED, error.message, { cause: error })
 }
 
-/** Several addresses were tried. A refused connection is a sign of life; from the other addresses nothing was received. */
+/** If several addresses were tried, a refused connection is the best error because it shows a machine is there. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
   const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
@@ -156,14 +147,14 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici has the same code for a closed connection and for a response that undici rejects.
+  // undici uses this code both for closed connections and for responses it rejects.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED
   return undefined
 }
 
-/** undici's parser errors should have a code of llhttp, but the code is `undefined` (7.30). */
+/** undici's parser errors should have an llhttp code, but it's `undefined` (7.30). */
 function readParserMeaning({ message }: Error): SendErrorCode {
   return message.includes('Invalid EOF state') ? CONNECTION_RESET : INVALID_RESPONSE
 }

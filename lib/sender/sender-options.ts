@@ -8,31 +8,32 @@ import {
 } from '../webhooks/destination.ts'
 import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 
-/** Options of `createWebhookSender`. Each is read once. */
+/** Options of `createWebhookSender`. Each option is read once. */
 export interface WebhookSenderOptions extends DestinationOptions {
   /**
-   * Maximum duration of an attempt in milliseconds, from the name lookup to the last byte read. Default and maximum: 10,000.
+   * Maximum duration of an attempt in milliseconds, from the DNS lookup to the last byte read. Defaults to 10,000,
+   * which is also the maximum.
    */
   timeoutMs?: number | undefined
   /**
-   * Connections to one origin at once: further attempts wait for a free connection, and the wait counts as part of the
-   * attempt. Default 256: as many as a delivery loop makes attempts, so no endpoint waits for another endpoint of
-   * the same provider.
+   * Maximum number of connections per origin. Other attempts wait for a connection, and this counts toward their
+   * timeout. Defaults to 256 like the concurrency of delivery loops, so endpoints of the same provider don't
+   * have to wait.
    */
   maxConnectionsPerOrigin?: number | undefined
-  /** The User-Agent header of every request. Default `business-api-kit/<version> (webhooks)`. */
+  /** The User-Agent header. Defaults to `business-api-kit/<version> (webhooks)`. */
   userAgent?: string | undefined
   /**
-   * Resolves names, once at a time for each name, and must call back. Default `publicLookup`, which asks the name
-   * servers from this process, because names come from strangers; with `allowPrivateNetworks`, `dns.lookup`, which
-   * resolves as the system does.
+   * Resolves host names and must always call back. There is only one lookup at a time per name. Defaults to
+   * `publicLookup`, which queries name servers directly because the names are untrusted, or to `dns.lookup` if
+   * `allowPrivateNetworks` is set.
    */
   lookup?: Lookup | undefined
-  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: Node's authorities. */
+  /** Certificate authorities to trust instead of Node's, in PEM. Defaults to Node's. */
   ca?: string | readonly string[] | undefined
 }
 
-/** The checked options with the defaults filled in. */
+/** The options after validation and with defaults applied. */
 export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number
@@ -42,7 +43,7 @@ export interface ResolvedSenderOptions {
   readonly ca: string[] | undefined
 }
 
-/** Timeout of an attempt, in ms (specification, section 6, rule 2 of delivery). */
+/** Maximum timeout of an attempt in milliseconds (specification, section 6, rule 2 of delivery). */
 const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 

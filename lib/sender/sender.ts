@@ -18,14 +18,15 @@ import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './se
 import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
 
 /**
- * Creates the sender of webhooks: HTTP/1.1 on kept connections, only to the public internet (see `judgeUrl`). It follows no redirect, uses no proxy
- * from the environment and decompresses nothing. The first attempt or `prepare` loads undici; nothing is opened before. Closing waits for
- * attempts in flight, by default as long as an attempt can take, and ends at most a second later, even on a silent network.
+ * Creates a webhook sender. It uses HTTP/1.1 with keep-alive and only connects to the public internet (see `judgeUrl`).
+ * It doesn't follow redirects, use proxies from the environment or decompress anything. Nothing is opened until the
+ * first attempt or `prepare`, which load undici. Closing waits for attempts in flight, by default for as long as an
+ * attempt can take, and up to a second more if the network isn't responding.
  *
- * The `error` of a result is a {@link SendErrorCode}. Once the head of a response has arrived, the result has its status, even if the body is too
- * long, breaks off or never ends.
+ * The `error` of a result is a {@link SendErrorCode}. Once the head of a response has been received, the result has its
+ * status, even if the body is too long, breaks off or never ends.
  *
- * @throws `TypeError` or `RangeError` for an invalid option
+ * @throws `TypeError` or `RangeError` if an option is invalid
  * @example
  * ```ts
  * const sender = createWebhookSender({ timeoutMs: 5_000, userAgent: 'Acme-Webhooks/1.0' })
@@ -56,7 +57,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       opened = createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
       return opened
     } catch (error) {
-      // The next attempt loads again: the cause may have been a lack of file descriptors.
+      // Try again next time, because we may have run out of file descriptors.
       pool = undefined
       throw error
     }
@@ -89,7 +90,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       try {
         const { origin, path } = readTarget(url)
         const { take, giveBack } = opened && !closing ? opened : await open()
-        // The time for loading undici does not count as the subscriber's.
+        // Don't count the time for loading undici.
         startedAt = performance.now()
         deadline = startDeadline(timeoutMs, signal)
         inFlight.add(deadline)
@@ -119,21 +120,20 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   return sender
 }
 
-/** Time for interrupted attempts to close their sockets, in ms. */
+/** How long interrupted attempts may take to close their sockets, in milliseconds. */
 const CLOSE_GRACE_MS = 500
 
-/** The parts of a URL that an attempt needs. */
 interface UrlParts {
   readonly origin: string
   readonly path: string
 }
 
-/** Maximum number of remembered URLs. */
+/** Maximum number of URLs to cache. */
 const TARGETS_MAX = 1000
 
 /**
- * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a lookup never
- * changes. The function throws `SendError` for a URL that is rejected without a lookup.
+ * Returns a function that parses URLs and caches allowed ones, since the result of checking a URL without a lookup
+ * never changes. The function throws `SendError` if the URL is rejected.
  */
 function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
   const targets = new Map<string, UrlParts>()
@@ -151,7 +151,7 @@ function createTargets(destinations: DestinationRules): (url: string) => UrlPart
   }
 }
 
-/** Headers that only the connection and the sender set. The same headers of a request are left out. */
+/** Headers that are reserved for the connection and the sender. They are removed from requests. */
 const SENDERS_OWN = new Set([
   'host',
   'content-length',
@@ -166,10 +166,10 @@ const SENDERS_OWN = new Set([
   'user-agent',
 ])
 
-/** @returns names and values in turn; of two names that differ in case only, the later counts */
+/** @returns alternating names and values. If two names only differ in case, the last one wins */
 function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
   const names = ['user-agent', 'accept']
-  // Firewalls commonly reject requests without Accept.
+  // Many firewalls reject requests without Accept.
   const headers = ['User-Agent', userAgent, 'Accept', '*/*']
   for (const [name, value] of Object.entries(own)) {
     const key = name.toLowerCase()
@@ -199,14 +199,14 @@ function succeed(
   }
 }
 
-/** Returns the value of a header, the first of several, without the white space around it, which undici leaves. */
+/** Returns the first value of a header. undici doesn't trim them. */
 function firstOf(value: string | string[] | undefined): string | undefined {
   return (typeof value === 'string' ? value : value?.[0])?.trim()
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  // The timings of a rejected destination are withheld: an existing name takes longer or shorter to resolve than a
-  // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
+  // Timings aren't shown for rejected destinations, because the time a lookup takes reveals whether a name exists.
+  // Otherwise return a copy, since a name that resolves after the deadline still changes the original.
   const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {
     status: null,

@@ -1,8 +1,8 @@
 /**
- * Loads undici on demand, because most hosts never need undici. The name stands in a plain `import()`: bundlers and tracers of
- * files (webpack, Turbopack, esbuild, Next.js' standalone output) include only modules with a literal name.
+ * Loads undici on demand, because most hosts never need it. We use a plain `import()` with a literal name because
+ * bundlers and file tracers (webpack, Turbopack, esbuild, the standalone output of Next.js) only include such modules.
  *
- * @throws Error when undici is not installed
+ * @throws Error if undici isn't installed
  */
 export async function loadUndici(): Promise<typeof import('undici')> {
   try {

@@ -22,68 +22,71 @@ import { toTimestamp } from '../writes/write-context.ts'
 
 /** Selects a period of activity. */
 export interface ActivityQuery {
-  /** Only this endpoint. */
+  /** Only activity of this endpoint. */
   readonly endpointId?: string | undefined
-  /** Beginning of the period, rounded down to a full hour in UTC. At most 35 days ago. Default: 24 hours before `to`. */
+  /** Start of the period, rounded down to a full hour in UTC. Up to 35 days ago. Defaults to 24 hours before `to`. */
   readonly from?: Date | string | undefined
-  /** End of the period, rounded up to a full hour in UTC. Default: now. */
+  /** End of the period, rounded up to a full hour in UTC. Defaults to now. */
   readonly to?: Date | string | undefined
-  /** Length of the intervals of the series, in UTC. Default `hour` for a period up to two days, else `day`. */
+  /** Length of the intervals in `series`, in UTC. Defaults to `hour` for up to two days and to `day` otherwise. */
   readonly interval?: ActivityInterval | undefined
 }
 
-/** Activity in a period. */
+/** The activity in a period. */
 export interface ActivityNumbers {
   /** Deliveries that were delivered for the first time. */
   readonly delivered: number
-  /** Deliveries that failed for good, and were never delivered before. */
+  /** Deliveries that failed for good and had never been delivered. */
   readonly failed: number
-  /** `delivered` as a share of `delivered` and `failed`, 0 to 1; null if no delivery ended. */
+  /** Share of `delivered` in all deliveries that ended, from 0 to 1, or `null` if none ended. */
   readonly successRate: number | null
   readonly attempts: number
-  /** Attempts by class of result. */
+  /** Number of attempts by result. */
   readonly results: Readonly<Record<AttemptClass, number>>
   /**
-   * Median and 95th percentile of attempt durations with a response, in ms, estimated from 12 buckets whose bounds double: from 8 ms
-   * on, the true value is more than half of the number and less than double. Null without a response.
+   * Median and 95th percentile of the duration of attempts with a response, in milliseconds, or `null` if there are
+   * none. Estimated from 12 buckets with doubling bounds. From 8 ms up, the true value is between half and twice this.
    */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
 }
 
-/** Activity in an interval of a series. */
+/** The activity in one interval of a series. */
 export interface IntervalActivity extends ActivityNumbers {
-  /** Beginning of the interval, ISO 8601. */
+  /** Start of the interval in ISO 8601. */
   readonly at: string
 }
 
-/** An endpoint's activity, with the current state. */
+/** The activity and current state of an endpoint. */
 export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
-  /** Only intervals in which a delivery ended, oldest first. */
+  /** Only includes intervals in which a delivery ended, oldest first. */
   readonly series: readonly EndedDeliveries[]
 }
 
 /** The activity of an organization. */
 export interface Activity {
-  /** Beginning and end of the period: full hours in UTC, the end exclusive. */
+  /** Start and end (exclusive) of the period. Both are full hours in UTC. */
   readonly from: string
   readonly to: string
   readonly interval: ActivityInterval
   readonly totals: ActivityNumbers
-  /** Every interval of the period, oldest first, also without an attempt. */
+  /** All intervals of the period, even without attempts, oldest first. */
   readonly series: readonly IntervalActivity[]
-  /** In order of trouble: disabled, then failing now, then by failed deliveries and by failed attempts in the period. */
+  /**
+   * Endpoints, those in trouble first: disabled ones, then those currently failing, then by the number of failed
+   * deliveries and attempts in the period.
+   */
   readonly endpoints: readonly EndpointActivity[]
-  /** Deliveries that are pending or sending now, and failed deliveries that were not recovered; 10,001 stands for more. */
+  /** Deliveries currently pending or being sent, and failed ones not recovered. 10,001 means that there are more. */
   readonly pendingNow: number
   readonly failedNow: number
-  /** API keys active that were used since `from`. */
+  /** Number of active API keys that have been used since `from`. */
   readonly apiKeysInUse: number
 }
 
 /**
- * Shows how many deliveries and attempts an organization had, by time and endpoint: a single statement, whose cost does not grow with
- * the number of deliveries.
+ * Returns the number of deliveries and attempts of an organization over time and by endpoint. Runs a single statement,
+ * and its cost doesn't depend on the number of deliveries.
  *
  * @example
  * ```ts
@@ -105,7 +108,7 @@ const readQuery = defineCall(ACTION, {
   interval: v.exactOptional(oneOf<ActivityInterval>(['hour', 'day'])),
 })
 
-/** Creates the call `settings.activity`. */
+/** Creates the `settings.activity` call. */
 export function createActivitySettings(
   { deliveries }: Pick<BusinessApiStore, 'deliveries'>,
   clock: Clock,
@@ -132,7 +135,7 @@ export function createActivitySettings(
   }
 }
 
-/** Stands for more than 10,000, as each count of the queue does. */
+/** Means more than 10,000, as in the counts of the queue. */
 const COUNT_MAX = 10_001
 
 type Period = Pick<Activity, 'from' | 'to' | 'interval'>
@@ -143,7 +146,7 @@ function readPeriod({ from, to, interval }: { [Name in keyof Period]?: Period[Na
   const asked = from === undefined ? end - DAY_MS : Date.parse(from)
   const start = Math.floor(asked / HOUR_MS) * HOUR_MS
   if (start >= end) throw refused(ACTION, INVALID_INPUT, 'from must be before to')
-  // A day more, because hours are kept until the purge, and the clocks may differ.
+  // Allow an extra day, because hours are kept until the next purge and clocks may differ.
   if (start < now - (ACTIVITY_DAYS + 1) * DAY_MS || end > now + DAY_MS) {
     throw refused(
       ACTION,
@@ -158,7 +161,7 @@ function readPeriod({ from, to, interval }: { [Name in keyof Period]?: Period[Na
   }
 }
 
-/** Returns the beginning of every interval of a period; for the first day, midnight. */
+/** Returns the start of each interval in the period. The first day starts at midnight. */
 function intervalsOf({ from, to, interval }: Period): readonly string[] {
   const lengthMs = interval === 'hour' ? HOUR_MS : DAY_MS
   const first = Math.floor(Date.parse(from) / lengthMs)
@@ -186,10 +189,10 @@ function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): num
   return classes.reduce((sum, name) => sum + countOf(counts, name), 0)
 }
 
-/** Classes that say something bad about the endpoint. */
+/** Classes that are considered the endpoint's fault. */
 const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
-/** Each state's rank in the order of trouble. A removed endpoint needs no attention. */
+/** Sort order by state. Removed endpoints come last because they don't need attention. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
 function byTrouble(one: EndpointCounts, other: EndpointCounts): number {

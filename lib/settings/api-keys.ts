@@ -19,116 +19,112 @@ import { type Acting, audited, defineAuditedCall, insertedItem, type MakeEntry }
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
-// Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
+// This file is longer than 250 lines because half of it documents the calls and their types.
 
 // --- Types ---
 
-/** An administrator's decisions about a new API key. */
+/** The properties of a new API key. */
 export interface NewApiKey<Scopes extends string = Scope> extends Acting {
-  /**
-   * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no second key. Default a new
-   * id.
-   */
+  /** Id of the new key, `key_<ulid>`. If you repeat the call, no second key is created. Defaults to a new id. */
   readonly id?: string
-  /** 1 to 100 characters, for people. */
+  /** A name for people. Must be 1 to 100 characters. */
   readonly name: string
-  /** One scope at least, each scope once. */
+  /** The key's scopes. At least one, without duplicates. */
   readonly scopes: readonly Scopes[]
-  /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
+  /** A future `Date` or ISO 8601 with a time zone. Defaults to `null`, so the key never expires. */
   readonly expiresAt?: Date | string | null
-  /** The rate limit of this key. Default null: the API's limit for keys. */
+  /** Rate limit of this key. Defaults to `null`, which uses the API's limit for keys. */
   readonly rateLimit?: RateLimit | null
 }
 
-/** A key of the host's earlier API: `digest` is SHA-256 of the whole key in hex, `prefix` at most 24 characters, may be empty. */
+/** A key from your previous API. `digest` is the SHA-256 of the whole key in hex. `prefix` has 0 to 24 characters. */
 export interface ImportedApiKey<Scopes extends string = Scope>
   extends NewApiKey<Scopes>,
     Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
 
-/** A new key, with the facts that later calls show. */
+/** A newly created key. */
 export interface CreatedApiKey extends ApiKey {
-  /** The key itself, shown only now: no store keeps the key, and no call can show the key again. */
+  /** The key itself. It's only returned now. It isn't stored, so there is no way to get it later. */
   readonly key: string
 }
 
-/** Changes of an API key. The scopes stay for good: a key that may do something else is another key. */
+/** Changes to an API key. Scopes can't be changed. Create another key instead. */
 export interface ApiKeyUpdate extends Acting {
-  /** 1 to 100 characters, for people. */
+  /** A name for people. Must be 1 to 100 characters. */
   readonly name: string
-  /** The name that the caller has seen: if it is another by now, nothing is changed, with `invalid_state`. Default: not compared. */
+  /** The name you saw last. If it has changed, the call fails with `invalid_state`. If absent, it isn't checked. */
   readonly replaces?: string | undefined
 }
 
 /** Options of `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
-  /** The id of the successor, as for a new key. */
+  /** Id of the new key. See {@link NewApiKey}. */
   readonly id?: string
-  /**
-   * Milliseconds for which the previous key stays active too; 0: the previous key is revoked. Default 24 hours, at
-   * most 30 days.
-   */
+  /** How long the previous key stays active, in ms (up to 30 days), or 0 to revoke it. Defaults to 24 hours. */
   readonly overlapMs?: number
-  /** As for a new key; null: never. Default: the expiry of the previous key. */
+  /** When the new key expires, or `null` for never. Defaults to the expiry of the previous key. */
   readonly expiresAt?: Date | string | null
 }
 
-/** A key that replaces another key, shown only now like every new key. */
+/** A key that replaces another one. As with any new key, the key itself is only returned now. */
 export interface RotatedApiKey extends CreatedApiKey {
-  /** The present state of the previous key: revoked, or active until the overlap ends. */
+  /** The previous key, which is now either revoked or active until the overlap is over. */
   readonly previous: ApiKey
 }
 
-/** The API keys of organizations. @typeParam Scopes the names of the service's scopes */
+/** Manages the API keys of organizations. @typeParam Scopes the names of the service's scopes */
 export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
-   * Makes a key. Two calls make two keys, unless they have the same `id`.
+   * Creates a key. Each call creates another key unless they have the same `id`.
    *
-   * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the
-   *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
-   *   as many keys active as `maxApiKeys` allows
+   * @throws `BusinessApiError` with code `limit_reached` if the organization already has as many active keys as
+   * `maxApiKeys` allows, or `already_exists` if the id was used before. In that case the error's `record` is the
+   * current state of that key as returned by `get`, without the key itself
    */
   create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
   /**
-   * Takes over a key of the host's earlier API, which works as it is and cannot be shown.
+   * Imports a key from your previous API. It continues to work unchanged, but can't be shown.
    *
-   * @throws `BusinessApiError` with code `already_exists` when the id was used before, or a key of any organization has the digest: one
-   *   error, without a `record`; `limit_reached` as for `create`; `TypeError` without `importedKeys` of the service
+   * @throws `TypeError` if the service doesn't define `importedKeys`, or `BusinessApiError` with code `limit_reached`
+   * as in `create`, or `already_exists` if the id was used before or any organization has a key with this digest. The
+   * error is the same for both and has no `record`
    */
   import(organizationId: string, key: ImportedApiKey<Scopes>): Promise<ApiKey>
 
   /**
-   * Gives a key, also a revoked or expired one.
+   * Returns a key, even if it's revoked or expired.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id
    */
   get(organizationId: string, keyId: string): Promise<ApiKey>
 
-  /** All keys of the organization, revoked and expired ones too, newest first. */
+  /** Lists all keys of the organization, newest first. Includes revoked and expired keys. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**
-   * Gives a key another name, also a revoked or expired one.
+   * Renames a key, even if it's revoked or expired.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id
    */
   update(organizationId: string, keyId: string, update: ApiKeyUpdate): Promise<ApiKey>
 
   /**
-   * Revokes a key for the very next request, on any process. A key that was revoked before keeps that time.
+   * Revokes a key. This takes effect with the next request in any process. If the key was already revoked, the original
+   * time is kept.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id
    */
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
   /**
-   * Makes a key with the name, the scopes and the rate limit of another key. The previous key ends after the overlap,
-   * by the store's clock, or at its own expiry, if that is earlier. A key is rotated once, also by two calls at the
-   * same time; afterwards rotate the successor.
+   * Creates a key with the same name, scopes and rate limit as another one. The previous key stops working after the
+   * overlap, by the store's clock, or when it expires if that's earlier. A key can only be rotated once, even if two
+   * calls run at the same time. After that, rotate its successor.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key with this id, `invalid_state` when
-   *   the key is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as
-   *   for `create`; `limit_reached` when rotation overlaps have doubled the number of active keys that `maxApiKeys` allows
+   * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id, `invalid_state` if
+   * the key is revoked, expired or already rotated, `already_exists` if the id of the new key was used before (see
+   * `create`), `limit_reached` if overlaps have already doubled the number of active keys allowed by `maxApiKeys`
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -194,7 +190,7 @@ const IMPORTED = {
 
 // --- Calls ---
 
-/** The parts with which API keys are managed. */
+/** Dependencies of the API key calls. */
 export interface ApiKeyTools extends ScopeOwner {
   readonly keyPrefix: string
   readonly importedKeys?: object | undefined
@@ -204,7 +200,7 @@ export interface ApiKeyTools extends ScopeOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** Creates the calls about API keys. */
+/** Creates the API key calls. */
 export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   { keyPrefix, importedKeys, scopes, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
@@ -214,7 +210,7 @@ export function createApiKeySettings(
     scopesOf({ scopes }),
   )
 
-  /** A new key, and the part of its record that does not depend on the call. */
+  /** Generates a key and the parts of its record that don't depend on the call. */
   function generate(organizationId: string, id = ids('key')): { key: string; generated: GeneratedKey } {
     const key = generateApiKey(keyPrefix, slotOf(organizationId))
     const generated = {
@@ -291,7 +287,7 @@ export function createApiKeySettings(
       const successor = { ...generated, ...chosen }
       const details = { successorId: successor.id, overlapMs }
       const request = audited(makeEntry, call, 'api_key.rotated', previousId, details)
-      // Each key that the bound allows may have a successor in its overlap.
+      // Every key within the limit may have a successor during its overlap.
       const limit = maxApiKeys * 2
       const rotation = await apiKeys.rotate({ ...request, keyId: previousId, successor, overlapMs, limit })
       return { key, ...rotatedKeys(call, found(rotation, call.action), limit) }

@@ -7,18 +7,15 @@ import type { BusinessApiStore } from '../business-store.ts'
 
 // --- Types ---
 
-/** Selects the entries to show. */
+/** Filters and pages audit entries. */
 export interface AuditQuery extends AuditFilter<Date | string>, PageQuery {}
 
-/** A page of the audit. */
+/** A page of audit entries. */
 export type AuditPage = Page<AuditEntry>
 
-/** The changes of an organization's settings, with the actors. */
+/** Shows who changed an organization's settings. */
 export interface AuditSettings {
-  /**
-   * Lists the newest entries that the query selects. Every call that has changed something leaves an entry, and entries
-   * are kept for good: no purge removes an entry.
-   */
+  /** Lists the newest entries that match the query. All calls that change something write one. They aren't purged. */
   list(organizationId: string, query?: AuditQuery): Promise<AuditPage>
 }
 
@@ -35,7 +32,7 @@ const readList = defineCall('Cannot list the audit', {
 
 // --- Calls ---
 
-/** Creates the calls that show the audit to administrators. */
+/** Creates the calls for reading audit entries. */
 export function createAuditSettings(store: Pick<BusinessApiStore, 'audit'>): AuditSettings {
   return {
     async list(organizationId, query) {

@@ -9,62 +9,64 @@ import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, Sign
 
 // --- Types ---
 
-/** Selects the events of a backfill. */
+/** Selects which events to backfill. */
 export interface BackfillSelection {
   /**
-   * The types to send: one or more of `business.created`, `client.created`, `lead.created`, `proposal.created`. Types that
-   * the endpoint does not want are left out. Default: all that the endpoint wants.
+   * The event types to send. One or more of `business.created`, `client.created`, `lead.created` and
+   * `proposal.created`. Types the endpoint isn't subscribed to are ignored. Defaults to all it's subscribed to.
    */
   readonly types?: readonly BackfillType[]
 }
 
 /** Options of `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 100,000,000, for callers that must respond soon. Default: all. */
+  /** Maximum number of records to read, up to 100,000,000, if you have to respond quickly. Defaults to all. */
   readonly limit?: number
-  /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
+  /** The `next` of a previous call. Defaults to `null`, which starts with the first type and the oldest record. */
   readonly after?: string | null
-  /** Receives the numbers so far, after each part of the work. */
+  /** Called with the current totals after each part. */
   readonly onProgress?: ((progress: BackfillPart) => void) | undefined
-  /** Ends the work after the part under way. */
+  /** Stops the backfill after the current part. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** One part of a backfill, or the sum of several. */
+/** The result of one part of a backfill, or the total of several. */
 export interface BackfillPart {
-  /** Records that were read. */
+  /** Number of records read. */
   readonly examined: number
-  /** Events that were made. The other records had an event for the endpoint already. */
+  /** Number of events created. All other records already had an event for the endpoint. */
   readonly events: number
-  /** The `after` of the next part; null: every record has an event for the endpoint. */
+  /** The `after` for the next part, or `null` if all records have an event for the endpoint. */
   readonly next: string | null
 }
 
-/** The calls that send what existed before an endpoint did. */
+/** Calls that send records to an endpoint that existed before it was registered. */
 export interface BackfillCalls {
   /**
-   * Sends an event for each existing record to a single endpoint: the creation event, with the current record as data and the time of
-   * the call as `createdAt`. Only this endpoint gets the events, after all other deliveries of the organization.
+   * Sends an event for each existing record to one endpoint. It's the creation event, but `data` is the current record
+   * and `createdAt` is the time of the call. The events are only sent to this endpoint and come after all other
+   * deliveries of the organization.
    *
-   * The id of an event, `evt_backfill_…`, follows from the endpoint, the type and the record: a second backfill of the same
-   * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was
-   * interrupted at any point. A record whose creation the endpoint was told, or is still to be told, is left out too.
+   * Event ids (`evt_backfill_…`) are derived from the endpoint, type and record. So a second backfill doesn't repeat
+   * any events that are still kept (see the retention of the delivery loop), even if the first was interrupted at any
+   * point. Records are skipped if their creation event was already sent to the endpoint or is about to be.
    *
-   * A transaction that has published before the endpoint was registered, and is committed after the backfill, is told by neither:
-   * another backfill after its end sends the missing events, and only these.
+   * If a transaction published an event before the endpoint was registered and commits after the backfill, the event is
+   * missed. Another backfill after the commit sends the missing events and nothing else.
    *
-   * The work is done in parts of 250 records, a statement each, and rests between two parts for as long as the part took. A whole
-   * backfill leaves a single audit entry, unless no event was made.
+   * Records are processed in parts of 250 with one statement each. After each part the call pauses for as long as the
+   * part took. A backfill writes a single audit entry, or none if no events were created.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is not enabled, or is no longer enabled halfway: the
-   *   events so far stay, and another call makes the rest
+   * @throws `BusinessApiError` with code `invalid_state` if the endpoint isn't enabled. If it's disabled halfway
+   * through, the events created so far are kept, and you can call this again to create the rest
    */
   backfill(organizationId: string, endpointId: string, options?: BackfillOptions): Promise<BackfillPart>
 
   /**
-   * Counts the records that a backfill would read, each type to at most 10,000. Records with an event for the endpoint count too.
+   * Counts the records that a backfill would read, up to 10,000 per type. Includes records that already have an event
+   * for the endpoint.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is not enabled
+   * @throws `BusinessApiError` with code `invalid_state` if the endpoint isn't enabled
    */
   previewBackfill(
     organizationId: string,
@@ -73,16 +75,16 @@ export interface BackfillCalls {
   ): Promise<BackfillPreview>
 }
 
-/** The number of records that a backfill would read, by type. */
+/** How many records a backfill would read. */
 export interface BackfillPreview {
   readonly endpoint: WebhookEndpoint
-  /** 10,000 for 10,000 or more; types that the endpoint does not want are absent. */
+  /** Number of records by type, where 10,000 means 10,000 or more. Only types the endpoint is subscribed to. */
   readonly records: Readonly<Partial<Record<BackfillType, number>>>
 }
 
 // --- Inputs ---
 
-/** Maximum number of records in a part. */
+/** Maximum number of records per part. */
 const PART_SIZE = 250
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
@@ -112,13 +114,13 @@ const readBackfill = defineAuditedCall(
   MANY,
 )
 
-/** The place of a backfill: a type, and the last record of it that was read; an empty id at the beginning of the type. */
+/** Position of a backfill. `recordId` is the last record read, or empty at the start of the type. */
 interface Position {
   readonly type: BackfillType
   readonly recordId: string
 }
 
-/** Reads a position: `client.created cli_01K…`. */
+/** Parses a position, for example `client.created cli_01K…`. */
 function readPosition(text: string): Position | null {
   const [first = '', recordId = '', ...rest] = text.split(' ')
   const type = BACKFILL_TYPES.find((name) => name === first)
@@ -127,12 +129,12 @@ function readPosition(text: string): Position | null {
 
 // --- Calls ---
 
-/** Creates the calls of backfills. */
+/** Creates the backfill calls. */
 export function createBackfillCalls(
   { endpoints, backfills }: Pick<BusinessApiStore, 'endpoints' | 'backfills'>,
   makeEntry: MakeEntry,
 ): BackfillCalls {
-  /** Reads the endpoint, and the types that it wants, in the order of a backfill. */
+  /** Returns the endpoint and the types to send, in the order of the backfill. */
   async function readEndpoint({
     organizationId,
     action,

@@ -5,22 +5,22 @@ import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED, refused } from '../bas
 import { type Call, type CallRules, defineCall, type Fields, type ReadCall } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
-// Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
-// entry, and the outcome becomes the record or a typed error.
+// All calls work in the same way. The input is validated, a single store method reads something or makes a change along
+// with the audit entry, and the call returns the record or throws an error with a code.
 
-/** A call that leaves an audit entry, with its checked input. */
+/** An audited call with its validated input. */
 export interface AuditedCall<Input> extends Call<Input> {
   readonly actor: string | null
 }
 
-/** Reads the input of a call that leaves an audit entry. @throws `BusinessApiError` with code `invalid_input` */
+/** Validates the input of an audited call. @throws `BusinessApiError` with code `invalid_input` */
 export type ReadAuditedCall<Input> = (...given: Parameters<ReadCall<Input>>) => AuditedCall<Input>
 
 /**
- * Defines a call that leaves an audit entry.
+ * Defines an audited call.
  *
- * @param action the beginning of every message: `Cannot revoke an API key`
- * @param entries the schemas of the fields beside the organization's id and the actor
+ * @param action the start of all error messages, for example `Cannot revoke an API key`
+ * @param entries the schemas of all fields except the organization's id and the actor
  */
 export function defineAuditedCall<Entries extends v.ObjectEntries>(
   action: string,
@@ -36,9 +36,9 @@ export function defineAuditedCall<Entries extends v.ObjectEntries>(
 }
 
 /**
- * Gives the fields that every verb with an audit entry takes.
+ * Returns the fields that every audited store method needs.
  *
- * @param details nothing secret: see `AUDIT_ACTIONS`
+ * @param details must not contain secrets, see `AUDIT_ACTIONS`
  */
 export function audited(
   makeEntry: MakeEntry,
@@ -50,18 +50,18 @@ export function audited(
   return { organizationId, entry: makeEntry(action, subjectId, actor, details) }
 }
 
-/** The ends of error messages, after "because". */
+/** Reasons for error messages, for use after "because". */
 interface InsertionRefusals {
-  /** The reason if another record has or had the id. */
+  /** The reason if the id is or was used by another record. */
   readonly taken: string
   /** The reason if a limit is reached. */
   readonly full: string
 }
 
 /**
- * Gives the record that an insertion has made.
+ * Returns the inserted record.
  *
- * @throws `BusinessApiError` with code `already_exists`, and the record with this id, or `limit_reached`
+ * @throws `BusinessApiError` with code `already_exists` and the existing record, or `limit_reached`
  */
 export function insertedItem<Item extends object>(
   { action }: Call<unknown>,
@@ -78,19 +78,19 @@ export function insertedItem<Item extends object>(
 
 // --- Audit entries ---
 
-/** The last options of every call that changes something. */
+/** Common options of all calls that change something. */
 export interface Acting {
   /**
-   * The host's name for the person or program that makes the change, for the audit: 1 to 200 characters, a user's id
-   * for instance. The actor allows or rejects nothing. Default null.
+   * Who is making the change, to be stored in the audit entry. Can be any name or id of a person or program, 1 to 200
+   * characters. It doesn't affect permissions. Defaults to `null`.
    */
   readonly actor?: string | null | undefined
 }
 
 /**
- * Makes the entry that a change is to leave.
+ * Creates the audit entry for a change.
  *
- * @param details nothing secret: see `AUDIT_ACTIONS`
+ * @param details must not contain secrets, see `AUDIT_ACTIONS`
  */
 export type MakeEntry = (
   action: AuditAction,
@@ -99,17 +99,17 @@ export type MakeEntry = (
   details?: AuditRecord['details'],
 ) => AuditRecord
 
-/** Returns a schema for one of the host's functions. */
+/** Returns a schema for a callback. */
 export function callback<Callback>(): v.OptionalSchema<v.GenericSchema<Callback>, undefined> {
   return v.optional(v.custom<Callback>((given) => typeof given === 'function', 'must be a function'))
 }
 
-/** The schema of a signal that ends a call. */
+/** Schema for a signal that stops a call. */
 export const SignalSchema: v.OptionalSchema<v.GenericSchema<AbortSignal>, undefined> = v.optional(
   v.instance(AbortSignal, 'must be an AbortSignal'),
 )
 
-/** @param ids makes the ids of entries */
+/** @param ids generates the ids of the entries */
 export function createMakeEntry(ids: Ids): MakeEntry {
   return (action, subjectId, actor, details = {}) => ({ id: ids('aud'), actor, action, subjectId, details })
 }

@@ -20,101 +20,103 @@ import {
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } from './calls.ts'
 
-// Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
+// This file is longer than 250 lines because half of it documents the calls and their types.
 
 // --- Types ---
 
-/** Selects the deliveries to show; an absent field selects all. */
+/** Filters and pages deliveries. Absent fields match everything. */
 export interface DeliveryQuery<Type extends string = EventType>
   extends DeliveryFilter<Date | string, Type>,
     PageQuery {
   /**
-   * Only deliveries whose last attempt had such a response. A page inspects 5000 deliveries at most, so it may have fewer than `limit`
-   * although `next` is not null.
+   * Only deliveries whose last attempt got this kind of response. At most 5000 deliveries are inspected per page, so it
+   * may have fewer than `limit` even though `next` isn't `null`.
    */
   readonly response?: ResponseClass | undefined
 }
 
-/** Selects the deliveries to recover; an absent field selects all. */
+/** Selects the deliveries to recover. Absent fields match everything. */
 export interface RecoveryFilter<Type extends string = EventType>
   extends Omit<DeliveryFilter<Date | string, Type>, 'states'> {}
 
-/** The deliveries that a recovery would send again. */
+/** How many deliveries would be sent again. */
 export interface RecoverableCounts {
   readonly failed: number
   readonly skipped: number
 }
 
-/** Selects the deliveries to recover, and names the actor. */
+/** Options of `recover`. */
 export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
-  /** Deliveries to inspect at most, 1 to 100,000,000, for callers that must respond soon: 5000 take some seconds. Default: all. */
+  /**
+   * Maximum number of deliveries to inspect, from 1 to 100,000,000. Use this if you need to respond quickly, as 5000
+   * take a few seconds. Defaults to all.
+   */
   readonly limit?: number
-  /** The `next` of an earlier call. Default null: from the newest. */
+  /** The `next` of a previous call. Defaults to `null`, which starts with the newest. */
   readonly before?: string | null
-  /** Receives the number of recovered deliveries so far, after each part of the work. */
+  /** Called with the number of recovered deliveries after each part. */
   readonly onProgress?: ((recovered: number) => void) | undefined
 }
 
-/** A recovery, or a part of it. */
+/** The result of a recovery or part of one. */
 export interface Recovery {
   readonly recovered: number
-  /** The `before` of a call that goes on; null when no delivery is left. */
+  /** The `before` for the next call, or `null` if there are no more deliveries. */
   readonly next: string | null
 }
 
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
 
-/** The delivery log of organizations, with the calls that send deliveries again. @typeParam Type the service's event types */
+/** Shows an organization's delivery log and sends deliveries again. @typeParam Type the service's event types */
 export interface DeliverySettings<Type extends string = EventType> {
-  /** The newest deliveries that the query lets through. */
+  /** Lists the newest deliveries that match the query. */
   list(organizationId: string, query?: DeliveryQuery<Type>): Promise<DeliveryPage>
 
   /**
-   * Gives a delivery with the posted body and all attempts.
+   * Returns a delivery with the request body and all attempts.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Makes a delivery in any final state due again now: same event id, a new round of attempts. An endpoint that backs off gets it afterwards.
+   * Makes a finished delivery due again now, with the same event id and a new round of attempts. If its endpoint is
+   * backing off, it's sent after that.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
-   *   while the delivery is pending or sending, and when its endpoint has been removed
+   * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
+   * if the delivery is pending or being sent or its endpoint was removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Sends all failed and skipped deliveries until now again, newest first, each once. Deliveries of removed endpoints are
-   * passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first. After a failure halfway
-   * the recovered deliveries stay recovered, and another call recovers the rest. Each call leaves a single audit entry.
+   * Sends all current failed and skipped deliveries again, newest first and each of them once. Deliveries of removed
+   * endpoints are ignored. Enable disabled endpoints first, because their deliveries would be skipped again. If this
+   * fails halfway through, another call recovers the remaining deliveries. Each call writes a single audit entry.
    */
   recover(organizationId: string, options?: RecoveryOptions<Type>): Promise<Recovery>
 
   /**
-   * Counts the deliveries that the query lets through.
+   * Counts the deliveries that match the query.
    *
-   * @returns 10,000 for 10,000 or more
+   * @returns the count, where 10,000 means 10,000 or more
    */
   count(
     organizationId: string,
     query?: Omit<DeliveryQuery<Type>, keyof PageQuery | 'response'>,
   ): Promise<number>
   /**
-   * Counts the deliveries that {@link DeliverySettings.recover} would send again, by state; each count is exact to 10,000, and 10,000
-   * stands for more.
+   * Counts the deliveries that {@link DeliverySettings.recover} would send again by state. 10,000 means 10,000 or more.
    *
-   * @throws `BusinessApiError` with code `invalid_input` for an unusable filter
+   * @throws `BusinessApiError` with code `invalid_input` if the filter is invalid
    */
   countRecoverable(organizationId: string, filter?: RecoveryFilter<Type>): Promise<RecoverableCounts>
 
   /**
-   * Cancels a pending delivery, also during a backoff and of a paused endpoint.
+   * Cancels a pending delivery. This also works while it's backing off or the endpoint is paused.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery with this id, `invalid_state`
-   *   when the delivery is sending, because an attempt under way cannot be taken back, and when the delivery is in a
-   *   final state
+   * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
+   * if the delivery is finished or being sent, as attempts in progress can't be stopped
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }
@@ -123,7 +125,7 @@ export interface DeliverySettings<Type extends string = EventType> {
 
 const LIMIT_MAX = 100_000_000
 
-/** Every state of a delivery. */
+/** All states of a delivery. */
 export const STATES: readonly DeliveryState[] = [
   'pending',
   'sending',
@@ -133,7 +135,7 @@ export const STATES: readonly DeliveryState[] = [
   'cancelled',
 ]
 
-/** Defines the calls that take a filter. @param types the event types of the service */
+/** Defines the calls that accept a filter. @param types the event types of the service */
 function defineFilterCalls(types: readonly string[]) {
   const filter = {
     endpointId: v.exactOptional(IdSchema),
@@ -173,10 +175,10 @@ const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
 
 // --- Calls ---
 
-/** Rows that a statement locks at most. */
+/** Maximum number of rows locked by a statement. */
 const RECOVERY_BATCH = 1000
 
-/** Creates the calls on the delivery log for administrators. */
+/** Creates the delivery log calls. */
 export function createDeliverySettings(
   store: Pick<BusinessApiStore, 'deliveries'>,
   service: EventOwner & Pick<Service, 'headerPrefix'>,
@@ -251,18 +253,18 @@ export function createDeliverySettings(
   }
 }
 
-/** Maximum number of deliveries that a page with a response inspects, in total and in a statement. */
+/** Maximum number of deliveries inspected when filtering by response, per page and per statement. */
 const INSPECTED_MAX = 5000
 const INSPECTED_PART = 500
 
-/** Inspects deliveries page by page: an index by response would cost every delivery. */
+/** Inspects deliveries page by page, because an index by response would add to the cost of every delivery. */
 async function listByResponse(
   deliveries: Pick<DeliveryStore, 'list'>,
   organizationId: string,
   filter: DeliveryFilter,
   { response, limit, before }: { response: ResponseClass; limit: number; before: string | null },
 ): Promise<DeliveryPage> {
-  // Only a 2xx makes a delivery delivered, so the search passes over the usual ones.
+  // A delivery is delivered exactly if it got a 2xx, so we can exclude one state. That's usually most deliveries.
   const states = (filter.states ?? STATES).filter(
     (state) => state !== (response === '2xx' ? 'failed' : 'delivered'),
   )
@@ -282,7 +284,7 @@ async function listByResponse(
 
 function responseOf({ lastStatus, lastError }: Delivery): string | null {
   if (lastStatus === null) return lastError === null ? null : 'none'
-  // A status that HTTP does not know counts as 5xx (RFC 9110, section 15).
+  // Nonstandard statuses count as 5xx (RFC 9110, section 15).
   return `${Math.min(5, Math.floor(lastStatus / 100))}xx`
 }
 
@@ -294,8 +296,8 @@ function obstacleOf({ state }: Delivery): string {
 }
 
 /**
- * Goes down the log page by page and meets each delivery once. Repeated queries for recoverable deliveries would have
- * no end while a disabled endpoint has deliveries skipped at once, or while new deliveries arrive.
+ * Goes through the log page by page and visits each delivery once. If we queried for recoverable deliveries over and
+ * over, we might never finish, because a disabled endpoint's deliveries are skipped right away and new ones may arrive.
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
@@ -316,7 +318,7 @@ async function recover(
     const page: readonly Delivery[] = await deliveries.list(organizationId, filter, size, next)
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
-      // The filter again, because deliveries that another call has recovered since may be delivered by now.
+      // Pass the filter again, since deliveries recovered by another call may have been delivered in the meantime.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
       onProgress(recovered)

@@ -27,41 +27,38 @@ import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.t
 import { createRequestSettings, type RequestSettings } from './requests.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
-/** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
+/** Options of `createDeveloperSettings`. Each option is read once. None are needed if you only manage API keys. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /** API keys active of an organization at most; rotations may double the number for the overlap. Default 100. */
+  /** Maximum number of active API keys per organization. Overlaps of rotations can double it. Defaults to 100. */
   maxApiKeys?: number | undefined
-  /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
+  /** Maximum number of webhook endpoints per organization, including paused and disabled ones. Defaults to 50. */
   maxEndpoints?: number | undefined
   /**
-   * Resolves names when an endpoint is registered. Default: the lookup of the `sender`; without a sender
-   * `publicLookup`, or `dns.lookup` with `allowPrivateNetworks`.
+   * Resolves host names when an endpoint is registered. Defaults to the lookup of `sender`. If there is no sender, it
+   * defaults to `publicLookup`, or `dns.lookup` if `allowPrivateNetworks` is set.
    */
   lookup?: Lookup | undefined
   /**
-   * Makes the attempts of `endpoints.sendTest`, and judges destinations at registration unless an option about
-   * destinations is given: `createWebhookSender()`. The host closes the sender. Default: no sender.
+   * The sender for `endpoints.sendTest`, for example `createWebhookSender()`. Unless you set any destination options,
+   * it also checks destinations when endpoints are registered. It isn't closed for you. Optional.
    */
   sender?: WebhookSender | undefined
-  /**
-   * Returns milliseconds since 1970 in UTC, for the creation time of records; the store's clock decides on expiry.
-   * Default `Date.now`.
-   */
+  /** Returns milliseconds since 1970 (UTC) for creation times. Expiry uses the store's clock. Default `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Makes the ids of keys, endpoints, audit entries and tests: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores;
-   * for an audit entry a ULID. A call that would make another id throws `TypeError` and writes nothing. Default monotonic ULIDs.
+   * Generates ids of keys, endpoints, audit entries and tests. An id must consist of the kind, `_`, and 1 to 59
+   * letters, digits, hyphens and underscores, or a ULID for audit entries. Otherwise the call throws a `TypeError` and
+   * doesn't write anything. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
 }
 
 /**
- * The calls for the developer settings in the host's web application. The host checks that the user is an administrator
- * of the organization with that `organizationId`. Every call that changes something takes an `actor` and leaves an
- * audit entry, in the same statement; a call that changes nothing leaves no entry.
+ * Calls for building developer settings into your web application. You have to make sure that the user is an
+ * administrator of the organization whose id you pass. All calls that change something accept an `actor` and write an
+ * audit entry in the same statement. If nothing changes, no entry is written.
  *
- * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
- * the store.
+ * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid, and errors of the store.
  *
  * @typeParam Type the service's event types
  * @typeParam Scopes the service's scopes
@@ -79,15 +76,15 @@ export interface DeveloperSettings<Type extends string = EventType, Scopes exten
   readonly organizations: OrganizationSettings
   /** The service of the store. */
   readonly service: Service
-  /** The calls that the options make possible, for pages that offer these calls. */
+  /** Which calls are possible with the given options, so that pages can offer them. */
   readonly capabilities: Capabilities
 }
 
-/** The calls that the options of `createDeveloperSettings` make possible. */
+/** Which calls are possible with the options of `createDeveloperSettings`. */
 export interface Capabilities {
-  /** True with a `sender`: `endpoints.sendTest` can send. */
+  /** `true` if there is a `sender`, so `endpoints.sendTest` works. */
   readonly tests: boolean
-  /** True with `secretKeys` or `allowPlaintextSecrets`: signing secrets can be stored. */
+  /** `true` if signing secrets can be stored, because `secretKeys` or `allowPlaintextSecrets` is set. */
   readonly signing: boolean
 }
 
@@ -102,11 +99,11 @@ const NAMES: Names<DeveloperSettingsOptions> = {
   ids: true,
 }
 
-/** Maximum of the limits per organization, because each list returns all records at once. */
+/** Upper bound for the limits per organization. Needed because lists return all records at once. */
 const LIMIT_MAX = 1_000_000
 
 /**
- * Creates the calls for administrators of an organization. Opens nothing until the first call.
+ * Creates the calls for an organization's administrators. Nothing is opened before the first call.
  *
  * @throws `TypeError` naming the invalid option
  * @example
@@ -159,9 +156,7 @@ export function createDeveloperSettings<Own extends Service = Service>(
   }
 }
 
-/**
- * Registration judges by the options about destinations, and without these options as the sender judges each attempt.
- */
+/** Registration uses the destination options if there are any. Otherwise the sender decides, as for each attempt. */
 function createJudge(
   options: DeveloperSettingsOptions,
   sender: WebhookSender | undefined,

@@ -1,20 +1,20 @@
 import * as v from 'valibot'
 import { LIMIT_REACHED, refused } from '../base/errors.ts'
 
-/** The values of an endpoint's own headers, by name. */
+/** The values of an endpoint's custom headers by name. */
 export type HeaderValues = Readonly<Record<string, string>>
 
-/** Changes of headers by name: a value is set, null removes; null in place of all removes every header. */
+/** Changes to headers by name. `null` removes a header. If the whole patch is `null`, all headers are removed. */
 export type HeaderPatch = Readonly<Record<string, string | null>> | null
 
 const HEADERS_MAX = 20
-/** Maximum size of names and values, in bytes, with the four bytes of ": " and the line break. */
+/** Maximum total size of names and values in bytes. Each header counts four more for ": " and the line break. */
 const HEADER_BYTES_MAX = 8192
 const VALUE_MAX = 4096
 
 /**
- * Headers that the service sets itself, and headers of the connection: undici rejects a request with `Expect`, `Keep-Alive`
- * or `Upgrade`, so every attempt would fail.
+ * Headers that are set by the service or belong to the connection. undici rejects requests with `Expect`, `Keep-Alive`
+ * or `Upgrade`, so all attempts would fail.
  */
 const RESERVED = [
   'Connection',
@@ -34,19 +34,19 @@ const RESERVED = [
   'Webhook-Timestamp',
 ]
 
-/** Maximum length of a name, in characters: longer than any name in use. */
+/** Maximum length of a header name in characters. No header in use has a longer one. */
 const NAME_MAX = 100
-/** A token of RFC 9110. */
+/** A token as defined in RFC 9110. */
 const NAME = /^[\w!#$%&'*+.^`|~-]{1,100}$/
-/** Visible ASCII, with spaces only inside. */
+/** Visible ASCII characters, with spaces allowed in between. */
 const VALUE = /^[!-~]([ -~]*[!-~])?$/
 
 // --- Inputs ---
 
 /**
- * The schemas of a new endpoint's headers and of a patch.
+ * Creates the schemas for the headers of a new endpoint and for a patch.
  *
- * @param headerPrefix of the service's own headers: `X-SERVICE`
+ * @param headerPrefix the prefix of the service's headers, for example `X-SERVICE`
  */
 export function createHeaderSchemas(headerPrefix: string): {
   readonly HeadersSchema: v.GenericSchema<HeaderValues>
@@ -55,12 +55,12 @@ export function createHeaderSchemas(headerPrefix: string): {
   const reserved = new Set(RESERVED.map((name) => name.toLowerCase()))
   const ownPrefix = `${headerPrefix.toLowerCase()}-`
 
-  /** Returns the first rule that the headers break, without a value: values are secrets. */
+  /** Returns the first rule that the headers violate. Never includes a value since values are secrets. */
   function findFault(given: unknown, isPatch: boolean): string | null {
     if (!isObject(given)) return 'must be an object of header names and values'
     const entries = Object.entries(given)
     const set = entries.filter(([, value]) => !(isPatch && value === null))
-    // As many removals as an endpoint can have headers.
+    // Allow removing as many headers as an endpoint can have.
     if (set.length > HEADERS_MAX || entries.length > HEADERS_MAX * 2)
       return `must have at most ${HEADERS_MAX} headers`
     const names = new Set<string>()
@@ -82,7 +82,7 @@ export function createHeaderSchemas(headerPrefix: string): {
     return null
   }
 
-  // Not a record of valibot, because valibot drops names such as `constructor`.
+  // We don't use valibot's record because it drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
       (given) => findFault(given, false) === null,
@@ -116,9 +116,7 @@ function copy<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<
 
 // --- Patches ---
 
-/**
- * Applies a patch to headers: a value sets a header, null removes a header. Names are compared without regard to case.
- */
+/** Applies a patch to headers. A string sets a header and `null` removes it. Names are case-insensitive. */
 export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderValues {
   if (patch === null) return {}
   const patched = new Set(Object.keys(patch).map((name) => name.toLowerCase()))
@@ -130,9 +128,9 @@ export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderV
 }
 
 /**
- * Checks the total size of an endpoint's headers.
+ * Checks the number and total size of an endpoint's headers.
  *
- * @param action the beginning of the message: `Cannot update a webhook endpoint`
+ * @param action the start of the error message, for example `Cannot update a webhook endpoint`
  * @throws `BusinessApiError` with code `limit_reached`
  */
 export function checkHeaderBounds(headers: HeaderValues, action: string): void {

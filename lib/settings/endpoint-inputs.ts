@@ -7,7 +7,7 @@ import { defineAuditedCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
-/** The text of an error. @param types that the service has */
+/** Returns the error message for invalid types. @param types the service's event types */
 export function typesRequirement(types: readonly string[]): string {
   return `must be null, or one or more of ${types.join(', ')}, each once`
 }
@@ -22,28 +22,28 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-/** Judges whether events may be sent to a URL. */
+/** Checks whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
 
-/** @throws `BusinessApiError` with code `invalid_input` for a URL to which no event may be sent */
+/** @throws `BusinessApiError` with code `invalid_input` if events may not be sent to the URL */
 export async function checkUrl(judge: JudgeUrl, url: string, action: string): Promise<void> {
   const verdict = await judge(url)
-  // The verdict's detail is for operators and would show a customer the inside of the host's network.
+  // Don't include the verdict's detail. It's for operators and could reveal the host's internal network to customers.
   if (verdict.allowed) return
   throw refused(action, INVALID_INPUT, `url was rejected: ${verdict.reason}`, ['url'])
 }
 
-/** The input of calls about an endpoint. */
+/** The input of calls that refer to an endpoint. */
 const REF = { endpointId: IdSchema }
 
-/** The input of calls that set what an organization decides. */
+/** The inputs for an organization's choices. */
 const CHOICE_INPUTS = Object.fromEntries(
   Object.entries(CHOICES).map(([name, { input }]) => [name, v.exactOptional<v.GenericSchema>(input)]),
 ) as object as {
   readonly [Field in keyof typeof CHOICES]: v.ExactOptionalSchema<(typeof CHOICES)[Field]['input'], undefined>
 }
 
-/** A whole endpoint is accepted. */
+/** Also accepts a whole endpoint. */
 const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
 
 /** Reads the input of `list`. */
@@ -53,9 +53,9 @@ export const readList = defineCall('Cannot list webhook endpoints', {})
 export const readGet = defineCall('Cannot show a webhook endpoint', REF)
 
 /**
- * Defines a call that changes an endpoint and takes no further fields.
+ * Defines a call that changes an endpoint and has no other fields.
  *
- * @param verb the verb of the call, for messages: `pause`
+ * @param verb the verb for error messages, for example `pause`
  */
 export function defineRef(verb: string) {
   return defineAuditedCall(`Cannot ${verb} a webhook endpoint`, REF)
@@ -69,10 +69,10 @@ export const readRotateSecret = defineAuditedCall(
 )
 
 /**
- * Defines the calls that take types and headers.
+ * Defines the calls that accept types and headers.
  *
- * @param types of the service. An update takes other names too: see `createEndpointUpdate`
- * @param headerPrefix of the service's own headers: `X-SERVICE`
+ * @param types the service's event types. Updates also accept others, see `createEndpointUpdate`
+ * @param headerPrefix the prefix of the service's headers, for example `X-SERVICE`
  */
 export function defineEndpointCalls(types: readonly string[], headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
@@ -88,7 +88,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
       },
-      // Types that are undefined would be every type.
+      // If `types` were `undefined`, that would mean all types.
       { judgesUndefined: true },
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {

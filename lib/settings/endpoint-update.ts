@@ -12,31 +12,31 @@ import { type Acting, audited, type MakeEntry } from './calls.ts'
 import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
 import { checkUrl, type JudgeUrl, type ReadUpdate, typesRequirement } from './endpoint-inputs.ts'
 
-/** Changes of a webhook endpoint; absent fields stay. */
+/** Changes to a webhook endpoint. Absent fields remain unchanged. */
 export interface EndpointUpdate<Type extends string = EventType>
   extends Acting,
     Optional<EndpointChoices<Type>> {
   /**
-   * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
-   * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
-   * service sets itself. The values are sealed, and no call shows a value again.
+   * Changes to the custom headers sent with every attempt. A string sets a header, `null` removes it, and others remain
+   * unchanged. Pass `null` instead of an object to remove all. An endpoint can have up to 20 headers with 8 KiB in
+   * total, but none that the service sets itself. Values are stored sealed and can't be shown again.
    */
   readonly headers?: HeaderPatch | undefined
-  /** The endpoint that the caller has seen: if another update has changed it since, nothing is changed, with `invalid_state`. Default: not compared. */
+  /** The endpoint as you last saw it. If it was updated since, the call fails with `invalid_state`. Optional. */
   readonly replaces?: Pick<WebhookEndpoint, 'version'> | undefined
 }
 
-/** The parts with which endpoints are changed. */
+/** Dependencies of the `update` call. */
 export interface EndpointUpdateTools extends EventOwner {
   readonly sealer: SecretSealer
   readonly judge: JudgeUrl
   readonly makeEntry: MakeEntry
 }
 
-/** Maximum number of tries to change headers while other changes interfere; then the change is rejected. */
+/** How often to retry changing headers if other changes interfere before giving up. */
 const ATTEMPTS_MAX = 20
 
-/** Creates the call `update`. */
+/** Creates the `update` call. */
 export function createEndpointUpdate(
   { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
   { sealer, judge, makeEntry, events }: EndpointUpdateTools,
@@ -44,7 +44,7 @@ export function createEndpointUpdate(
 ): (organizationId: string, endpointId: string, update: EndpointUpdate<string>) => Promise<WebhookEndpoint> {
   const known = eventTypes({ events })
 
-  /** Rejects types that neither the service nor the endpoint has: an older version of the host may leave newer types as they are. */
+  /** Rejects types that neither the service nor the endpoint has. An older version of the host can keep newer types. */
   async function checkTypes({ organizationId, action }: Call<unknown>, id: string, types: readonly string[]) {
     const others = types.filter((type) => !known.includes(type))
     if (others.length === 0) return
@@ -74,7 +74,7 @@ export function createEndpointUpdate(
   }
 }
 
-/** Checks the current secret only: a rotation makes a secret that Standard Webhooks can decode. */
+/** Checks the current secret only, because the next rotation will create one that Standard Webhooks can decode. */
 async function checkSecret(
   { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
   { organizationId, action }: Call<unknown>,
@@ -90,7 +90,7 @@ async function checkSecret(
   )
 }
 
-/** Seals the present headers with a patch applied; undefined when the patch changes nothing. */
+/** Applies a patch to the current headers and seals the result. Returns `undefined` if the patch changes nothing. */
 async function changeHeaders(
   { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
   { organizationId, action }: Call<unknown>,
@@ -100,7 +100,7 @@ async function changeHeaders(
   const target = found(await endpoints.getTarget(organizationId, endpointId), action)
   const { sealedHeaders: replaces } = target
   const ref = { organizationId, endpointId }
-  // Removes all headers without opening the sealed form: the way out after the loss of the key.
+  // Removing all headers doesn't require opening them, so it works even if the key was lost.
   if (patch === null) return replaces === null ? undefined : { ...sealer.sealHeaders({}, ref), replaces }
   const present = sealer.unsealHeaders(target, ref)
   const headers = patchHeaders(present, patch)

@@ -24,89 +24,87 @@ import {
 
 // --- Types ---
 
-/** An administrator's decisions about a new webhook endpoint. Default: every type, no description, no headers. */
+/** The properties of a new webhook endpoint. Defaults to all event types, no description and no headers. */
 export interface NewEndpoint<Type extends string = EventType> extends Acting, Partial<EndpointChoices<Type>> {
-  /**
-   * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no second endpoint. Default
-   * a new id.
-   */
+  /** Id of the new endpoint, `we_<ulid>`. If you repeat the call, no second one is created. Defaults to a new id. */
   readonly id?: string
   readonly url: string
-  /** The signing secret that the subscriber has already: at least 24 bytes, in base64 after `whsec_` or as they are. Default a new one. */
+  /**
+   * A signing secret the subscriber already has. Must be at least 24 bytes, either base64 after `whsec_` or any visible
+   * ASCII. Defaults to a new one.
+   */
   readonly secret?: string
-  /** The organization's own headers, as in {@link EndpointUpdate}. */
+  /** The custom headers. See {@link EndpointUpdate}. */
   readonly headers?: HeaderValues
 }
 
 /**
- * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
- * when the organization has no endpoint with this id.
+ * Manages the webhook endpoints of organizations. All calls that take an endpoint's id throw `BusinessApiError` with
+ * code `not_found` if the organization has no endpoint with this id.
  *
  * @typeParam Type the service's event types
  */
 export interface EndpointSettings<Type extends string = EventType> extends BackfillCalls {
   /**
-   * Registers an endpoint, enabled. Two calls make two endpoints, each with its own secret, unless the calls have the
-   * same `id`.
+   * Registers and enables an endpoint. Each call registers another endpoint with a different secret unless they have
+   * the same `id`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with;
-   *   `already_exists` when the id was used before: the error's `record` is the present state of that endpoint, without
-   *   the secret, and null when the endpoint was removed; `limit_reached` when the organization has as many endpoints
-   *   as `maxEndpoints` allows
+   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret, `limit_reached`
+   * if the organization already has as many endpoints as `maxEndpoints` allows, or `already_exists` if the id was used
+   * before. In that case the error's `record` is the current state of that endpoint without its secret, or `null` if
+   * it was removed
    */
   register(organizationId: string, endpoint: NewEndpoint<Type>): Promise<EndpointWithSecret>
 
-  /** Gives an endpoint. */
+  /** Returns an endpoint. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
 
-  /** All endpoints of the organization that have not been removed, newest first. */
+  /** Lists the endpoints of the organization, newest first. Removed endpoints aren't included. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
   /**
-   * Changes the given fields, from the next claim on, also for pending deliveries.
+   * Changes the given fields. This takes effect with the next claim, including for pending deliveries.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the headers that a patch
-   *   changes; `limit_reached` when the endpoint would have too many or too long headers; `invalid_state` when
-   *   `standardWebhooks` is set for a signing secret that Standard Webhooks cannot decode
+   * @throws `BusinessApiError` with code `secret_unavailable` if the current headers have to be changed and can't be
+   * opened with the configured keys, `limit_reached` if there would be too many headers or they would be too long,
+   * `invalid_state` if `standardWebhooks` is enabled and Standard Webhooks can't decode the signing secret
    */
   update(organizationId: string, endpointId: string, changes: EndpointUpdate<Type>): Promise<WebhookEndpoint>
 
   /**
-   * Pauses the endpoint: deliveries stay pending until it is resumed.
+   * Pauses the endpoint. Deliveries stay pending until it's resumed.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
+   * @throws `BusinessApiError` with code `invalid_state` if the endpoint is disabled
    */
   pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Ends a pause: pending deliveries are sent.
+   * Resumes a paused endpoint and sends its pending deliveries.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
+   * @throws `BusinessApiError` with code `invalid_state` if the endpoint is disabled
    */
   resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Disables the endpoint: from now on nothing is claimed. Waiting and new deliveries are skipped and can be recovered
-   * later. Deliveries that a process has already claimed are still sent, within seconds.
+   * Disables the endpoint. Nothing is claimed anymore, and its pending and new deliveries are skipped. You can recover
+   * them later. Deliveries that are already claimed will still be sent within seconds.
    */
   disable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /**
-   * Enables the endpoint after any reason for disabling, and forgets the failures. Skipped deliveries stay skipped
-   * until recovered.
-   */
+  /** Enables the endpoint and resets its failures. Skipped deliveries remain skipped until you recover them. */
   enable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Removes the endpoint and its secrets for good. The delivery log stays until the purge. */
+  /** Permanently removes the endpoint and its secrets. Its delivery log is kept until it's purged. */
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
-   * Makes a new secret the current secret. The previous secret signs too for the overlap, so the subscriber can
-   * change over within that time; a secret from an earlier rotation no longer signs.
+   * Creates a new current secret. The previous one continues to sign during the overlap, so that the subscriber has
+   * time to switch. A secret from an earlier rotation no longer signs.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with,
-   *   and when the host's keys do not open the present secret: then the delivery loop has other keys and could not open
-   *   a new secret. With an overlap of 0 the present secret is not opened, for a secret with a lost key
+   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret or the current
+   * secret can't be opened with the configured keys. In that case the delivery loop has different keys and couldn't
+   * open the new secret either. If the overlap is 0, the current secret isn't opened, so you can replace a secret whose
+   * key was lost
    */
   rotateSecret(
     organizationId: string,
@@ -115,26 +113,25 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   ): Promise<EndpointWithSecret>
 
   /**
-   * Makes one attempt now, signed as every delivery, with an example of an event, and gives the result. A test is in no
-   * log, counts neither for nor against the endpoint, and is also sent to a paused or disabled endpoint. Subscribers
-   * know a test by the event id: `evt_test_…`.
+   * Immediately sends an example event, signed like any delivery, and returns the result. There is only one attempt.
+   * Tests aren't logged or counted in the endpoint's failures or successes, and they work even if the endpoint is
+   * paused or disabled. Subscribers can recognize a test by its event id, `evt_test_…`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret,
-   *   `limit_reached` when the organization has sent ten at once or ten within a minute;
-   *   `TypeError` when the host has given no `sender`; `Error` when the sender could not send at all, for instance
-   *   after its close
+   * @throws `BusinessApiError` with code `secret_unavailable` if the signing secret can't be opened with the configured
+   * keys, `limit_reached` if the organization has sent ten tests within a minute, `TypeError` if there is no `sender`,
+   * `Error` if the sender couldn't send anything, for example because it's closed
    */
   sendTest(organizationId: string, endpointId: string, options?: SendTestOptions<Type>): Promise<TestResult>
 }
 
 // --- Calls ---
 
-/** The parts with which endpoints are managed. */
+/** Dependencies of the endpoint calls. */
 export interface EndpointTools extends EndpointUpdateTools, Omit<TestDeliveryTools, 'sealer'> {
   readonly maxEndpoints: number
 }
 
-/** A call that moves an endpoint to a state. */
+/** A call that changes the state of an endpoint. */
 interface Move {
   readonly verb: 'pause' | 'resume' | 'disable' | 'enable'
   readonly to: EndpointState
@@ -142,7 +139,7 @@ interface Move {
   readonly action: AuditAction
 }
 
-/** Creates the calls about webhook endpoints. */
+/** Creates the webhook endpoint calls. */
 export function createEndpointSettings(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit' | 'backfills'>,
   tools: EndpointTools,
@@ -188,7 +185,7 @@ export function createEndpointSettings(
           'Standard Webhooks cannot decode the secret: it must be whsec_ and 24 to 64 bytes in base64'
         throw refused(call.action, INVALID_INPUT, text, ['secret', 'standardWebhooks'])
       }
-      // Before the name lookup: without a key to seal with, nothing that the URL says matters.
+      // Do this before the name lookup. Without a key to seal the secret, the URL doesn't matter.
       const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
       await checkUrl(judge, chosen.url, call.action)
       const endpoint = { id, ...chosen, ...sealed, createdAt: toTimestamp(clock()) }

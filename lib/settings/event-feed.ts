@@ -3,19 +3,20 @@ import { BusinessApiError, STORE_UNAVAILABLE } from '../base/errors.ts'
 import type { EventLogStore, EventNote, WriteMark } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 
-// A feed of new events, each once, without a registered endpoint. Times and ids do not tell which events are new: a transaction
-// may commit an event long after it was published, and after newer events were seen. So the feed reads a window of the log again
-// and again, and remembers the ids that it has seen there. The window begins a minute before the latest moment of which the
-// store says that every write that had begun by then has ended. A transaction that stays open therefore makes the window longer,
-// and no event is lost. The minute is for a publishing statement that waits between reading the store's clock and its first write.
+// Returns each new event once without the need for an endpoint. Times and ids can't tell which events are new, because
+// a transaction may commit an event long after publishing it, when newer ones have already been seen. So the feed keeps
+// reading a window of the log and remembers the ids it has seen there. The store knows the latest time by which all
+// writes that had begun are now finished. The window starts a minute before that, so a long transaction makes the
+// window longer and no event is lost. The extra minute is for publishing statements that wait between reading the
+// store's clock and their first write.
 
-/** Maximum time between an event's publishing and the transaction's first write, in ms. */
+/** Maximum time between publishing an event and the first write of its transaction, in milliseconds. */
 const MARGIN_MS = 60_000
-/** Maximum number of events noted in a statement. */
+/** Maximum number of events per statement. */
 const PAGE_SIZE = 1000
-/** Maximum number of event bodies read in a statement: up to 256 KiB each. */
+/** Maximum number of event bodies per statement. Each can be up to 256 KiB. */
 const READ_SIZE = 32
-/** The feed rests for at least as long as it has worked. */
+/** The feed pauses for at least as long as the last round took. */
 const REST_FACTOR = 1
 
 /** Options of a feed. */
@@ -24,11 +25,11 @@ export interface FeedOptions {
   readonly signal: AbortSignal | undefined
   readonly isWanted: (note: EventNote) => boolean
   readonly onBegin: (() => void | Promise<void>) | undefined
-  /** Receives `store_unavailable`; the feed goes on. Absent: the feed throws. */
+  /** Called with `store_unavailable` errors, after which the feed continues. If absent, they are thrown. */
   readonly onError: ((error: unknown) => void) | undefined
 }
 
-/** Gives the events that are committed from now on, in the order of the event log as far as they are seen together. */
+/** Yields the events committed from now on. Events that are seen at the same time are in the order of the event log. */
 export async function* followEvents(
   log: EventLogStore,
   organizationId: string,
@@ -62,7 +63,7 @@ export async function* followEvents(
           notes.map(({ id }) => id),
         )
         for (const note of notes) {
-          // Before the event is given away: a consumer that ends the feed has had the event.
+          // Do this before yielding the event. If the consumer then stops, it has already received the event.
           window.add(note)
           const event = read.find(({ id }) => id === note.id)
           if (event) yield event
@@ -80,13 +81,13 @@ export async function* followEvents(
   }
 }
 
-/** The part of the event log that a feed reads again. */
+/** The part of the event log that a feed rereads. */
 interface Window {
-  /** ISO 8601. */
+  /** Start of the window in ISO 8601. */
   readonly since: string
   has(note: EventNote): boolean
   add(note: EventNote): void
-  /** @param mark made before the window was read */
+  /** @param mark must be from before the window was read */
   move(mark: WriteMark): void
 }
 

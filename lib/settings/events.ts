@@ -15,72 +15,70 @@ import { followEvents } from './event-feed.ts'
 
 // --- Types ---
 
-/** Selects the events to show. */
+/** Filters and pages events. */
 export interface EventQuery<Type extends string = EventType>
   extends EventFilter<Date | string, Type>,
     PageQuery {
-  /** Gives each event with its body. Default false. */
+  /** Whether to include the body of each event. Defaults to `false`. */
   readonly withBody?: boolean | undefined
 }
 
-/** An event of a page. */
+/** An event in a list. */
 export interface ListedEvent extends LoggedEvent {
-  /** The envelope as it is sent, byte for byte; only with `withBody`. */
+  /** The envelope exactly as it's sent. Only present with `withBody`. */
   readonly body?: string
 }
 
 /** A page of the event log. */
 export type EventPage = Page<ListedEvent>
 
-/** The endpoint of `events.redeliver`. */
+/** Options of `events.redeliver`. */
 export interface EventRedeliveryOptions extends Acting {
   readonly endpointId: string
 }
 
-/** An event with its body and its deliveries. */
+/** An event with its body and deliveries. */
 export interface EventDetails extends LoggedEventBody {
-  /** At most 200, newest first. */
+  /** Up to 200 deliveries, newest first. */
   readonly deliveryLog: readonly Delivery[]
 }
 
 /** Options of `events.follow`. */
 export interface FollowOptions<Type extends string = EventType> {
-  /** Only events of these types, one or more. Default: every type. */
+  /** Only events of these types. Must not be empty. Defaults to all types. */
   readonly types?: readonly Type[] | undefined
-  /** Milliseconds between two polls of the event log, 100 to 60,000. Default 1000. */
+  /** Time between polls of the event log in milliseconds, from 100 to 60,000. Defaults to 1000. */
   readonly intervalMs?: number | undefined
-  /** Called once the feed has begun: every event that is committed from now on is given. */
+  /** Called when the feed has started. All events committed from then on are included. */
   readonly onBegin?: (() => void | Promise<void>) | undefined
   /** Ends the feed. */
   readonly signal?: AbortSignal | undefined
-  /**
-   * Receives each `store_unavailable`; the feed goes on, and loses no event. Default: the feed ends with the error.
-   */
+  /** Called on each `store_unavailable` error. The feed continues without losing events. By default, it ends. */
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** The events of organizations, also events that no endpoint wanted. @typeParam Type the service's event types */
+/** Shows an organization's events, even if not sent to any endpoint. @typeParam Type the service's event types */
 export interface EventSettings<Type extends string = EventType> {
   /**
-   * The newest events that the query selects, by the moment of publishing. With a `type`, a page may have fewer events than `limit` although
-   * `next` is not null, because a page inspects 5000 events at most.
+   * Lists the newest events that match the query, by publishing time. At most 5000 events are inspected per page. So
+   * with a `type`, it may have fewer than `limit` even though `next` isn't `null`.
    */
   list(organizationId: string, query?: EventQuery<Type>): Promise<EventPage>
 
   /**
-   * Gives an event with the body and the deliveries.
+   * Returns an event with its body and deliveries.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no event with this id
    */
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
   /**
-   * Sends an event to one endpoint now, also to an endpoint that was registered later, or does not want the type: same event id, a new
-   * round of attempts.
+   * Sends an event to one endpoint now, even if the endpoint was registered later or isn't subscribed to its type. The
+   * event id stays the same and a new round of attempts begins.
    *
    * @returns the delivery
-   * @throws `BusinessApiError` with code `not_found` when the organization has no event or no endpoint with this id, `invalid_state` while
-   *   the event's delivery to that endpoint is pending or sending
+   * @throws `BusinessApiError` with code `not_found` if the organization has no event or endpoint with this id,
+   * `invalid_state` if the event's delivery to this endpoint is pending or being sent
    */
   redeliver(
     organizationId: string,
@@ -89,9 +87,9 @@ export interface EventSettings<Type extends string = EventType> {
   ): Promise<DeliveryDetails>
 
   /**
-   * Gives the events that are committed from the first call of `next` on, each once, also an event whose transaction commits
-   * after newer events were given. Events of backfills, which are for one endpoint only, are left out. The feed needs no endpoint
-   * and changes nothing. The clocks of publishing processes do not matter.
+   * Yields each event that is committed after the first call of `next`, even if its transaction commits after newer
+   * events. Events of backfills aren't included, as they are for a single endpoint. You don't need an endpoint to use
+   * this, it doesn't change anything, and it doesn't rely on the clocks of publishing processes.
    */
   follow(organizationId: string, options?: FollowOptions<Type>): AsyncIterable<EventRecord>
 }
@@ -104,7 +102,7 @@ const LIST = {
   until: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 200), 50),
   withBody: v.optional(v.boolean('must be true or false'), false),
-  // A host may give an event any id, so the form of a cursor cannot be judged.
+  // Hosts can choose any event id, so we can't check the format of the cursor.
   before: v.nullish(IdSchema, null),
 }
 const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
@@ -122,10 +120,10 @@ const FOLLOW = {
 // --- Calls ---
 
 const DELIVERIES_MAX = 200
-/** Bodies that a statement reads: 256 KiB each at most. */
+/** Maximum number of bodies per statement. Each can be up to 256 KiB. */
 const BODIES_AT_ONCE = 32
 
-/** Creates the calls that show events to administrators. */
+/** Creates the event calls. */
 export function createEventSettings(
   { eventLog, deliveries }: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>,
   service: EventOwner & Pick<Service, 'headerPrefix'>,
@@ -185,7 +183,7 @@ export function createEventSettings(
   }
 }
 
-/** Reads the bodies of a page. An event that was purged since the page was read is left out. */
+/** Adds the bodies to a page of events. Events that were purged in the meantime are left out. */
 async function addBodies(
   eventLog: Pick<EventLogStore, 'read'>,
   organizationId: string,

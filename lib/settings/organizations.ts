@@ -7,15 +7,18 @@ import { callback } from './calls.ts'
 
 /** Options of `organizations.delete`. */
 export interface OrganizationDeletion {
-  /** Called after each part with the number of rows deleted so far. */
+  /** Called after each part with the total number of deleted rows. */
   readonly onProgress?: ((deleted: number) => void) | undefined
 }
 
 /** Options of `organizations.forgetBusiness`. */
 export interface BusinessForgetting {
-  /** Proposals whose signatory goes too, at most 1000: the library does not know whose a proposal is. Default none. */
+  /**
+   * Proposals whose signatory should be removed as well. Up to 1000. You have to pass them because we don't know which
+   * proposals belong to the business. Defaults to none.
+   */
   readonly proposalIds?: readonly string[] | undefined
-  /** Called after each part with the number of rows changed so far. */
+  /** Called after each part with the total number of changed rows. */
   readonly onProgress?: ((changed: number) => void) | undefined
 }
 
@@ -23,34 +26,35 @@ export interface BusinessForgetting {
 export interface ForgottenBusiness {
   /** Number of changed rows by table. */
   readonly changed: Readonly<Record<string, number>>
-  /** Sentences about what the call cannot reach. */
+  /** Sentences about what remains because the call can't remove it. */
   readonly left: readonly string[]
 }
 
-/** The calls about organizations as a whole. */
+/** Calls that affect an organization as a whole. */
 export interface OrganizationSettings {
   /**
-   * Deletes an organization for good, with everything that belongs to it: records, events, deliveries and attempts, idempotency
-   * entries, document numbers, audit entries, endpoints with their secrets, limits and API keys. API keys are revoked and
-   * endpoints removed first. The work is done in parts of 1000 rows; after an interruption the same call does the rest. Calls of
-   * the host's own code for the organization must have ended: what they write meanwhile is deleted too, or stays.
+   * Permanently deletes an organization and everything that belongs to it: records, events, deliveries and attempts,
+   * idempotency keys, document numbers, audit entries, endpoints and their secrets, limits and API keys. First revokes
+   * the API keys and removes the endpoints. Rows are deleted in parts of 1000. If the call is interrupted, call it
+   * again to delete the rest. Make sure that your own code no longer makes calls for the organization. Anything it
+   * writes in the meantime may or may not be deleted.
    *
-   * What subscribers have received, backups and the write-ahead log of the database are beyond the call.
+   * This can't delete what subscribers have received, backups, or the database's write-ahead log.
    *
    * @returns the number of deleted rows by table
    */
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
 
   /**
-   * Removes the personal values of one business for good. The name becomes `Deleted`, and the other fields become
-   * null. The same happens to the business in stored events (pending deliveries send the new body) and stored replies; response
-   * excerpts for these events, and for events of the business's leads, become empty. The signatory of the named proposals becomes
-   * `Deleted`. The client of the business counts as changed for clients that sync. Publishes nothing.
+   * Permanently removes the personal data of a business. Its name becomes `Deleted`, and all other fields become
+   * `null`. The same happens in stored events (pending deliveries send the new body) and stored responses. Response
+   * excerpts for these events and for events of the business's leads are cleared. The signatory of the given proposals
+   * becomes `Deleted`. API clients that sync see the client of the business as changed. No event is published.
    *
-   * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
-   * nothing more.
+   * Rows are changed in parts of 1000. If the call is interrupted, call it again to change the rest. Calling it again
+   * after that has no effect.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no business with this id
+   * @throws `BusinessApiError` with code `not_found` if the organization has no business with this id
    */
   forgetBusiness(
     organizationId: string,
@@ -59,7 +63,7 @@ export interface OrganizationSettings {
   ): Promise<ForgottenBusiness>
 }
 
-/** Rows of a part, which is one statement. */
+/** Maximum number of rows per part. Each part is one statement. */
 const PART_LIMIT = 1000
 
 const PROGRESS = { onProgress: callback<(rows: number) => void>() }
@@ -74,7 +78,7 @@ const readForget = defineCall('Cannot forget the business', {
   ),
 })
 
-/** What {@link OrganizationSettings.forgetBusiness} cannot reach. */
+/** Describes what {@link OrganizationSettings.forgetBusiness} can't remove. */
 const LEFT: readonly string[] = [
   'Subscribers and callers of the API keep what they have received, also by a delivery that was being sent.',
   'A delivery that was being sent may log an excerpt of its answer afterwards: a repeated call empties it.',
@@ -85,7 +89,7 @@ const LEFT: readonly string[] = [
   'Titles, names and texts of other records, other events that the host has published, and answers to them stay.',
 ]
 
-/** Creates the calls about organizations as a whole. */
+/** Creates the organization calls. */
 export function createOrganizationSettings({
   organizations,
 }: Pick<BusinessApiStore, 'organizations'>): OrganizationSettings {

@@ -7,7 +7,7 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
-/** A limit that an administrator gives to a key or to an organization. */
+/** Schema for the rate limit of a key or organization. */
 export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.custom<RateLimit>(
     (given) => isPlain(given) && findUnknown(given, ['perSecond', 'burst']) === undefined,
@@ -19,21 +19,21 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
 const readGet = defineCall('Cannot show a rate limit', {})
 const readSet = defineAuditedCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
 
-/** The limits of organizations. */
+/** Manages the rate limits of organizations. */
 export interface RateLimitSettings {
-  /** Gives the limit that was set for all API keys of the organization together; null: the API's limit. */
+  /** Returns the rate limit for all of an organization's API keys together, or `null` if the API's limit is used. */
   get(organizationId: string): Promise<RateLimit | null>
 
   /**
-   * Sets the limit for all API keys of the organization together, from the next request on; `null` returns to the API's
-   * limit.
+   * Sets the rate limit of the organization, which applies to all of its API keys together. Takes effect with the next
+   * request. Pass `null` to go back to the API's limit.
    *
-   * @param rateLimit within {@link RATE_LIMIT_BOUNDS}
+   * @param rateLimit must be within {@link RATE_LIMIT_BOUNDS}
    */
   set(organizationId: string, rateLimit: RateLimit | null, options?: Acting): Promise<void>
 }
 
-/** Creates the calls about the limits of organizations. */
+/** Creates the rate limit calls. */
 export function createRateLimitSettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   makeEntry: MakeEntry,

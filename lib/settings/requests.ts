@@ -4,24 +4,25 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf } from '../base/host-i
 import { type Page, type PageQuery, recordPageEntries } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 
-/** Selects the requests to show. */
+/** Filters and pages requests. */
 export interface RequestQuery extends RequestFilter<Date | string>, PageQuery {}
 
 /**
- * The log of an organization's API requests, which `createBusinessApi` keeps with option `requestLog`. On PostgreSQL the log is empty
- * after a crash and missing on a standby, where both calls throw `store_unavailable`.
+ * Shows the log of an organization's API requests. It's written by `createBusinessApi` if `requestLog`
+ * is set. In PostgreSQL, the log is empty after a crash and not available on a standby, where both
+ * calls throw `store_unavailable`.
  */
 export interface RequestSettings {
   /**
-   * The newest requests that the query selects. With a `keyId` or `status`, a page may have fewer requests than `limit` although `next`
-   * is not null, because a page inspects 5000 requests at most.
+   * Lists the newest requests that match the query. At most 5000 requests are inspected per page. So with a `keyId` or
+   * `status`, it may have fewer than `limit` even though `next` isn't `null`.
    */
   list(organizationId: string, query?: RequestQuery): Promise<Page<LoggedRequest>>
 
   /**
-   * Gives a request by the id in the response.
+   * Returns the request with the id from the response.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no request with this id in the log
+   * @throws `BusinessApiError` with code `not_found` if the organization's log has no request with this id
    */
   get(organizationId: string, requestId: string): Promise<LoggedRequest>
 }
@@ -35,7 +36,7 @@ const readList = defineCall('Cannot list requests', {
 })
 const readGet = defineCall('Cannot show a request', { requestId: IdSchema })
 
-/** Creates the calls that show the log of API requests to administrators. */
+/** Creates the request log calls. */
 export function createRequestSettings({ requests }: Pick<BusinessApiStore, 'requests'>): RequestSettings {
   return {
     async list(organizationId, query) {

@@ -11,39 +11,39 @@ import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 
 /** Options of `reseal`. */
 export interface ResealOptions {
-  /** Endpoints to examine at most, 1 to 1000. Default 500. */
+  /** Maximum number of endpoints to examine, from 1 to 1000. Defaults to 500. */
   readonly limit?: number
-  /** The `next` of the previous part. Default null: from the first endpoint. */
+  /** The `next` of the previous part. Defaults to `null`, which starts with the first endpoint. */
   readonly after?: EndpointRef | null
 }
 
 /** The counts of one part. */
 export interface ResealReport {
-  /** Endpoints examined. */
+  /** Number of endpoints examined. */
   readonly examined: number
-  /** Endpoints with a signing secret or headers that were sealed anew. */
+  /** Endpoints whose signing secret or headers were resealed. */
   readonly resealed: number
-  /** Endpoints with a credential that the host's keys do not open; left unchanged. */
+  /** Endpoints with a credential that can't be opened with the configured keys. They were not changed. */
   readonly unopened: number
-  /** Endpoints with credentials that another call changed at the same moment; left to the next round. */
+  /** Endpoints whose credentials were changed by another call at the same time. They are left for the next round. */
   readonly changed: number
-  /** The beginning of the next part; null after the last endpoint. */
+  /** The start of the next part, or `null` after the last endpoint. */
   readonly next: EndpointRef | null
 }
 
-/** The sealed credentials of endpoints, for operators. */
+/** Manages how endpoint credentials are sealed. For operators. */
 export interface SecretSettings {
   /**
-   * Seals all organizations' signing secrets and headers with the first of the `secretKeys`, one part after another: call `reseal` with
-   * the `next` of the previous part until `next` is null, and repeat the round while a report counts endpoints as changed. A round can
-   * be stopped at any time, repeated, and run beside deliveries, rotations and other rounds. Previous secrets are dropped after their
-   * overlap. No secret and no header changes, so no audit entry is left.
+   * Reseals the signing secrets and headers of all organizations with the first of the `secretKeys`. Keep calling
+   * `reseal` with the `next` of the previous part until it's `null`, and repeat the whole round as long as any
+   * endpoints are counted as changed. A round can be stopped at any time, repeated, and run alongside deliveries,
+   * rotations and other rounds. Previous secrets are dropped once their overlap is over. No audit entry is written
+   * because secrets and headers themselves don't change.
    *
-   * Before the first call every process needs the new key in its ring: old processes cannot open a form sealed under
-   * the new key. Secrets that are stored open are sealed where `allowPlaintextSecrets` is set, else counted as
-   * unopened.
+   * Make sure that all processes have the new key before the first call, since they couldn't open anything sealed with
+   * it otherwise. Plain text secrets are sealed if `allowPlaintextSecrets` is set, and counted as unopened otherwise.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` without `secretKeys`
+   * @throws `BusinessApiError` with code `secret_unavailable` if there are no `secretKeys`
    */
   reseal(options?: ResealOptions): Promise<ResealReport>
 }
@@ -69,7 +69,7 @@ function isRef(value: unknown): boolean {
 
 // --- Calls ---
 
-/** Creates the calls about sealed credentials. */
+/** Creates the resealing call. */
 export function createSecretSettings(
   { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
   sealer: SecretSealer,
@@ -101,7 +101,7 @@ export function createSecretSettings(
   }
 }
 
-/** @returns `to`: null when all is sealed under the first key, or does not open */
+/** @returns `to` is `null` if everything is already sealed with the first key or can't be opened */
 function sealAnew(
   sealer: SecretSealer,
   endpoint: SealedEndpoint,

@@ -9,29 +9,26 @@ import { readRotateSecret } from './endpoint-inputs.ts'
 
 /** Options of `rotateSecret`. */
 export interface RotateSecretOptions extends Acting {
-  /** The id of this rotation, `chg_<ulid>`: the same call sent again rotates no second time. Default a new id. */
+  /** Id of this rotation, `chg_<ulid>`. If you repeat the call, it isn't rotated twice. Defaults to a new id. */
   readonly id?: string
-  /**
-   * Milliseconds for which the previous secret signs too; 0: only the new secret signs. Default 24 hours, at most 30
-   * days.
-   */
+  /** How long the previous secret keeps signing, in ms (up to 30 days), or 0 for not at all. Defaults to 24 hours. */
   readonly overlapMs?: number
 }
 
-/** An endpoint with its new signing secret. */
+/** An endpoint and its new signing secret. */
 export interface EndpointWithSecret extends WebhookEndpoint {
-  /** The signing secret, shown only now: the store keeps a sealed form, and no call shows the secret again. */
+  /** The signing secret. It's only returned now. The store only has it in sealed form, and no call returns it again. */
   readonly secret: string
 }
 
-/** The parts with which secrets are rotated. */
+/** Dependencies of the `rotateSecret` call. */
 export interface SecretRotationTools {
   readonly sealer: SecretSealer
   readonly ids: Ids
   readonly makeEntry: MakeEntry
 }
 
-/** Creates the call `rotateSecret`. */
+/** Creates the `rotateSecret` call. */
 export function createSecretRotation(
   { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
   { sealer, ids, makeEntry }: SecretRotationTools,
@@ -47,8 +44,7 @@ export function createSecretRotation(
     const secret = generateSigningSecret()
     const sealedSecret = sealer.seal(secret, ref)
     if (overlapMs > 0) {
-      // Keys that do not open the present secret are not the delivery loop's keys, and the loop could not open the new
-      // secret.
+      // If our keys can't open the current secret, the delivery loop has others and couldn't open the new one.
       const target = found(await endpoints.getTarget(ref.organizationId, id), call.action)
       for (const present of target.sealedSecrets.slice(0, 1)) sealer.unseal(present, ref)
     }

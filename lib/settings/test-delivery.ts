@@ -20,17 +20,17 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 /** Options of `sendTest`. */
 export interface SendTestOptions<Type extends string = EventType> extends Acting {
   /**
-   * Any event type, also a type that the endpoint is not sent. Default: the first of the endpoint's types,
-   * that the service has, `client.created` if the endpoint is sent every type.
+   * The event type to send, even if the endpoint isn't subscribed to it. Defaults to the first of the endpoint's types
+   * that the service has, or `client.created` if it's subscribed to all types.
    */
   readonly type?: Type | undefined
 }
 
-/** The result of a test, as the delivery log shows an attempt. */
+/** The result of a test, with the same fields as an attempt in the delivery log. */
 export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'> {
-  /** True if the response was a 2xx. */
+  /** `true` if the response was a 2xx. */
   readonly delivered: boolean
-  /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */
+  /** `evt_test_<ulid>`. No other event ids start with `evt_test_`. */
   readonly eventId: string
   readonly type: string
 }
@@ -41,9 +41,9 @@ const ACTION = 'Cannot send a test webhook'
 
 // --- Call ---
 
-/** The parts with which tests are sent. */
+/** Dependencies of the `sendTest` call. */
 export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
-  /** Absent: the host has given no sender. */
+  /** Absent if the host didn't pass a sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
   readonly ids: Ids
@@ -51,10 +51,10 @@ export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** Test deliveries of an organization in any minute: no signed-in person can use the service to flood a server. */
+/** Maximum number of tests per organization and minute, so that users can't use the service to flood a server. */
 const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
-/** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
+/** Creates the `sendTest` call. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   tools: TestDeliveryTools,
@@ -74,10 +74,10 @@ export function createTestDelivery(
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
     const type = call.input.type ?? target.types?.find((one) => types.includes(one)) ?? 'client.created'
     const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleOfType(tools, type), clock())
-    // By the store's clock, as every delivery is signed.
+    // Use the store's clock, as for any delivery.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, tools, timestamp)
-    // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
+    // Record the test before sending it. A test without a record would be worse than a record without a test.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw refused(
@@ -92,12 +92,12 @@ export function createTestDelivery(
   }
 }
 
-/** A sender that throws has a fault of its own: an error for the host, not for a customer. */
+/** If the sender throws, that's a bug in the sender, so the error is for the host and not for a customer. */
 function rethrow(error: unknown): never {
   throw error
 }
 
-/** Without the response's `detail`, which may name an address. */
+/** Leaves out `detail`, because it may contain an address. */
 function toResult({
   status,
   error,

@@ -2,10 +2,10 @@ import type { DeliveryAttempt } from './claims.ts'
 import type { EndpointState } from './endpoints.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
-// Endpoint activity: hourly counts of deliveries and attempts, to which each result's write adds. The page of delivery/ says what
-// counts.
+// Endpoint activity, meaning hourly counts of deliveries and attempts that are updated whenever a result is written.
+// See the README of delivery/ for what is counted.
 
-/** The classes of an attempt's result: the first digit of the status, or why no response came. */
+/** Classes of attempts, by the first digit of the status or by the kind of failure if there was no response. */
 export const ATTEMPT_CLASSES = [
   '2xx',
   '3xx',
@@ -19,7 +19,7 @@ export const ATTEMPT_CLASSES = [
   'other',
 ] as const
 
-/** A member of {@link ATTEMPT_CLASSES}. */
+/** One of {@link ATTEMPT_CLASSES}. */
 export type AttemptClass = (typeof ATTEMPT_CLASSES)[number]
 
 /** Returns the class of an attempt. */
@@ -33,13 +33,16 @@ export function classOfAttempt({ status, error }: Pick<DeliveryAttempt, 'status'
   return error === 'destination_not_allowed' ? 'not_allowed' : 'other'
 }
 
-/** Upper bounds of the duration histogram's twelve buckets, in ms; the last bucket also has everything longer. */
+/** Upper bounds of the twelve duration buckets, in milliseconds. Anything longer falls into the last bucket. */
 const DURATION_BOUNDS_MS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] as const
 
-/** A counter: deliveries that ended, attempts by class, attempts with a response by bucket of their duration. */
+/**
+ * Identifies a counter. Counts deliveries that were delivered or failed, attempts of a class, or attempts in the
+ * duration bucket that starts at this number. Buckets only include attempts with a response.
+ */
 export type Counter = 'failed' | AttemptClass | 'delivered' | number
 
-/** The counters, in the order of the store: see sql/47-activity.sql. A bucket is named by its lower bound. */
+/** The counters in the order of the store, see sql/47-activity.sql. Buckets are identified by their lower bound. */
 export const COUNTERS: readonly Counter[] = [
   'failed',
   ...ATTEMPT_CLASSES.toReversed(),
@@ -47,7 +50,7 @@ export const COUNTERS: readonly Counter[] = [
   ...[0, ...DURATION_BOUNDS_MS],
 ]
 
-/** Counts an attempt, and the delivery if it ended with the attempt. */
+/** Counts an attempt, and its delivery if this was the last attempt. */
 export function countAttempt(
   attempt: Pick<DeliveryAttempt, 'status' | 'error' | 'durationMs'>,
   ended: 'delivered' | 'failed' | null,
@@ -57,15 +60,15 @@ export function countAttempt(
   return COUNTERS.map((counter) => (counted.has(counter) ? 1 : 0))
 }
 
-/** The end of the last bucket, in ms: no attempt lasts longer. */
+/** End of the last bucket in milliseconds. No attempt takes longer. */
 const LONGEST_MS = 12_000
 
 /**
- * Estimates a percentile of the durations: the true value is in the same bucket, so from 8 ms on it is more than half of the result and
- * less than double.
+ * Estimates a percentile of the durations. The true value is always in the same bucket, so from 8 ms up it is between
+ * half and twice the result.
  *
- * @param share 0.95 for the 95th percentile
- * @returns milliseconds; null without a duration
+ * @param share `0.95` for the 95th percentile
+ * @returns the percentile in milliseconds, or `null` if there are no durations
  */
 export function percentileOf(counts: ActivityCounts, share: number): number | null {
   const bounds = [0, ...DURATION_BOUNDS_MS, LONGEST_MS]
@@ -80,78 +83,78 @@ export function percentileOf(counts: ActivityCounts, share: number): number | nu
   return null
 }
 
-/** How long activity is kept by the hour, in days. */
+/** How long hourly activity is kept, in days. */
 export const ACTIVITY_DAYS = 35
 
-/** The length of a series' intervals, in UTC. */
+/** The length of the intervals in a series. Intervals are aligned to UTC. */
 export type ActivityInterval = 'hour' | 'day'
 
-/** The counters of a period: see {@link COUNTERS}. Empty: all are zero. */
+/** The counts for a period, in the order of {@link COUNTERS}. An empty array means all zeros. */
 export type ActivityCounts = readonly number[]
 
 /** The counts of one interval. */
 export interface IntervalCounts {
-  /** Beginning of the interval, ISO 8601. */
+  /** Start of the interval in ISO 8601. */
   readonly at: string
   readonly counts: ActivityCounts
 }
 
-/** An endpoint with activity, as it is now. */
+/** The current details of an endpoint that has activity. */
 export interface ActiveEndpoint {
   readonly endpointId: string
   readonly url: string
   readonly description: string | null
-  /** The state now; `removed` for an endpoint that was removed and had an attempt in the period. */
+  /** Current state, or `removed` if the endpoint was removed but had an attempt in the period. */
   readonly state: EndpointState | 'removed'
-  /** Failed attempts since the last success, now. */
+  /** Current number of failed attempts since the last success. */
   readonly failures: number
 }
 
-/** The deliveries that ended in an interval. */
+/** The number of deliveries that ended in an interval. */
 export interface EndedDeliveries {
-  /** Beginning of the interval, ISO 8601. */
+  /** Start of the interval in ISO 8601. */
   readonly at: string
   readonly delivered: number
   readonly failed: number
 }
 
-/** The counts of an endpoint. */
+/** An endpoint with its counts. */
 export interface EndpointCounts extends ActiveEndpoint {
   readonly counts: ActivityCounts
-  /** Only intervals in which a delivery ended, oldest first. */
+  /** Only includes intervals in which a delivery ended, oldest first. */
   readonly series: readonly EndedDeliveries[]
 }
 
-/** Asks for the activity of an organization. Both moments are full hours in UTC. */
+/** A request for an organization's activity. Both times must be full hours in UTC. */
 export interface ActivityRequest {
   readonly organizationId: string
-  /** Null: all endpoints. */
+  /** All endpoints if `null`. */
   readonly endpointId: string | null
-  /** ISO 8601. */
+  /** Start of the period in ISO 8601. */
   readonly from: string
-  /** ISO 8601, exclusive. */
+  /** End of the period in ISO 8601 (exclusive). */
   readonly to: string
   readonly interval: ActivityInterval
 }
 
 /** The activity of an organization. */
 export interface StoredActivity {
-  /** Only intervals with an attempt, oldest first. */
+  /** Only includes intervals with attempts, oldest first. */
   readonly series: readonly IntervalCounts[]
-  /** The present endpoints, also without an attempt, and removed endpoints with an attempt in the period; newest first. */
+  /** Current endpoints, even without attempts, and removed endpoints with attempts in the period. Newest first. */
   readonly endpoints: readonly EndpointCounts[]
-  /** API keys active that were used since `from`. */
+  /** Number of active API keys that have been used since `from`. */
   readonly apiKeysInUse: number
-  /** The queue of the organization, or of the endpoint, now. */
+  /** The current queue of the organization, or of the endpoint if one was requested. */
   readonly queue: QueueCounts
 }
 
-/** Adds counts. */
+/** Adds up several sets of counts. */
 export function addCounts(all: readonly ActivityCounts[]): ActivityCounts {
   return COUNTERS.map((_, place) => all.reduce((sum, counts) => sum + (counts[place] ?? 0), 0))
 }
 
-/** Returns the number of a counter. */
+/** Returns the value of a counter. */
 export function countOf(counts: ActivityCounts, counter: Counter): number {
   return counts[COUNTERS.indexOf(counter)] ?? 0
 }

@@ -1,33 +1,32 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** A range of addresses that no webhook is sent to. */
+/** A range of IP addresses that webhooks can't be sent to. */
 export interface AddressRange {
-  /** `10.0.0.0/8`, `fc00::/7`. */
+  /** The range in CIDR notation, for example `10.0.0.0/8` or `fc00::/7`. */
   readonly cidr: string
-  /** The range's purpose, in the registry's words. */
+  /** What the range is used for, as worded by the registry. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint
   readonly last: bigint
 }
 
-/** An IP address as a number, so every spelling is the same value. */
+/** An IP address as a number, so that different spellings compare equal. */
 export interface ParsedAddress {
   readonly family: 4 | 6
   readonly bits: bigint
 }
 
 /**
- * The ranges outside the public internet, and the ranges that lead back into a private network: the special-purpose
- * registries of IANA, the relays that carry an IPv4 address inside an IPv6 address, and an address that a cloud gives
- * to its hosts.
+ * All ranges outside the public internet or that can lead back into a private network. Includes IANA's special-purpose
+ * registries, relays that embed an IPv4 address in an IPv6 address, and an address that Azure provides to its hosts.
  */
 export const REFUSED_RANGES: readonly AddressRange[] = [
   range('0.0.0.0/8', 'this host'),
   range('10.0.0.0/8', 'private network'),
   range('100.64.0.0/10', 'shared by a carrier'),
   range('127.0.0.0/8', 'loopback'),
-  // Holds 169.254.169.254, the metadata service of most clouds, which hands out credentials.
+  // Includes 169.254.169.254, the metadata service of most clouds, which hands out credentials.
   range('169.254.0.0/16', 'link-local'),
   range('172.16.0.0/12', 'private network'),
   range('192.0.0.0/24', 'protocol assignments'),
@@ -39,11 +38,10 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('203.0.113.0/24', 'documentation'),
   range('224.0.0.0/4', 'multicast'),
   range('240.0.0.0/4', 'reserved and broadcast'),
-  // A public number, but Azure answers virtual machines there with their configuration and certificates.
+  // This is a public address, but on Azure it serves configuration and certificates to virtual machines.
   range('168.63.129.16/32', 'Azure host'),
   range('64:ff9b:1::/48', 'NAT64 of a local network'),
-  // The whole range, so no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
-  // ::ffff:a.b.c.d, ::a.b.c.d … …
+  // Blocked as a whole so that we don't have to recognize every form of IPv4 in IPv6 (::1, ::ffff:a.b.c.d and so on).
   range('::/8', 'unspecified, loopback and embedded IPv4'),
   range('100::/64', 'discard-only'),
   range('2001::/23', 'protocol assignments, Teredo'),
@@ -57,23 +55,23 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('ff00::/8', 'multicast'),
 ]
 
-/** The range to which a NAT64 gateway maps the IPv4 internet: judged by the IPv4 address in the last 32 bits. */
+/** The range that NAT64 gateways map the IPv4 internet to. We check the IPv4 address in the last 32 bits instead. */
 const NAT64 = range('64:ff9b::/96', 'NAT64')
 const IPV4_BITS = 0xffff_ffffn
 
-/** An IPv4 address as a socket for IPv6 sees it. */
+/** IPv4 addresses as seen by an IPv6 socket. */
 const MAPPED = range('::ffff:0:0/96', 'IPv4-mapped')
 
-/** Finds the rejected range of an address; `undefined` for a public address. */
+/** Returns the blocked range that contains an address, or `undefined` if the address is public. */
 export function findRefusedRange(address: ParsedAddress): AddressRange | undefined {
   const judged = lies(address, NAT64) ? readEmbedded(address) : address
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))
 }
 
 /**
- * Finds the first range that contains an address, or the IPv4 address inside an IPv6 address.
+ * Returns the first range that contains an address or the IPv4 address embedded in it.
  *
- * @returns `undefined` if no range does
+ * @returns the range, or `undefined` if there is none
  */
 export function findRange(address: ParsedAddress, ranges: readonly AddressRange[]): AddressRange | undefined {
   const isEmbedding = lies(address, NAT64) || lies(address, MAPPED)
@@ -90,9 +88,10 @@ function lies({ family, bits }: ParsedAddress, { family: rangeFamily, first, las
 }
 
 /**
- * Reads an address as the system writes it.
+ * Parses an IP address in the system's notation.
  *
- * @returns `undefined` for any other string: other spellings of IPv4, and IPv6 with a zone, which is never a public address
+ * @returns the address, or `undefined` for anything else, including other spellings of IPv4 and IPv6 with a zone, which
+ * is never public
  */
 export function parseAddress(text: string): ParsedAddress | undefined {
   if (isIPv4(text)) return { family: 4, bits: joinGroups(text.split('.'), 10, 8n) }
@@ -100,7 +99,7 @@ export function parseAddress(text: string): ParsedAddress | undefined {
   return undefined
 }
 
-/** Returns the eight groups of an IPv6 address in hexadecimal. */
+/** Expands an IPv6 address to its eight groups in hexadecimal. */
 function expand(text: string): string[] {
   const [head = '', tail] = text.replace(/\d+\.\d+\.\d+\.\d+$/, writeAsGroups).split('::')
   const left = head === '' ? [] : head.split(':')
@@ -109,7 +108,7 @@ function expand(text: string): string[] {
   return [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right]
 }
 
-/** Writes the dotted end of an IPv6 address as the last two groups. */
+/** Converts an IPv4 address at the end of an IPv6 address to two groups. */
 function writeAsGroups(dotted: string): string {
   const bits = joinGroups(dotted.split('.'), 10, 8n)
   return `${(bits >> 16n).toString(16)}:${(bits & 0xffffn).toString(16)}`
@@ -126,9 +125,9 @@ function range(cidr: string, purpose: string): AddressRange {
 }
 
 /**
- * Reads a range in CIDR notation, or an address as a range of a single address.
+ * Parses a range in CIDR notation. A plain address is treated as a range with one address.
  *
- * @returns `undefined` for any other string, and for an address with bits outside the prefix, such as `10.1.2.3/8`
+ * @returns the range, or `undefined` if it's invalid or has bits outside the prefix, for example `10.1.2.3/8`
  */
 export function parseRange(cidr: string, purpose: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = cidr.split('/')

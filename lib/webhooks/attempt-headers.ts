@@ -2,14 +2,13 @@ import type { AttemptHeaders, ClaimedDelivery, DeliveryAttempt } from './claims.
 import { isSuccess } from './webhook-answer.ts'
 import type { WebhookAnswer, WebhookRequest } from './webhook-sender.ts'
 
-// The headers of an attempt in the log: what a support case asks for, and nothing that can be a credential.
+// Decides which headers are logged. We keep what's useful for support, but nothing that might be a credential.
 
-/** The event of an attempt. */
 type Sent = Pick<ClaimedDelivery, 'eventId' | 'type'>
 
 type Headers = WebhookRequest['headers']
 
-/** The headers that follow from the event: the log keeps none of them. */
+/** Returns the headers that can be derived from the event. These are never logged. */
 export function eventHeaders({ eventId, type }: Sent, headerPrefix: string): Headers {
   return {
     'Content-Type': 'application/json',
@@ -20,12 +19,11 @@ export function eventHeaders({ eventId, type }: Sent, headerPrefix: string): Hea
 
 const HIDDEN = '(hidden)'
 
-/** The headers that every attempt has. */
 function commonHeaders(delivery: Sent, headerPrefix: string): Headers {
   return { ...eventHeaders(delivery, headerPrefix), [`${headerPrefix}-Signature`]: HIDDEN }
 }
 
-/** Returns the headers of an attempt for the log; null for a 2xx with nothing to keep. */
+/** Returns the headers to log for an attempt, or `null` for a 2xx response with nothing worth keeping. */
 export function loggedHeaders(
   delivery: Sent & Pick<ClaimedDelivery, 'headerNames'>,
   request: Pick<WebhookRequest, 'headers'>,
@@ -48,7 +46,10 @@ export function loggedHeaders(
   return { request: hidden, signed: within(500, Object.fromEntries(signed)), response }
 }
 
-/** Returns a delivery with the headers of each attempt as the settings show them: null if its process died, or no request was made. */
+/**
+ * Returns the delivery with the headers of each attempt as shown in the settings. They remain `null` if no request was
+ * made or the process died.
+ */
 export function showHeaders<Logged extends Sent & { readonly attemptLog: readonly DeliveryAttempt[] }>(
   delivery: Logged,
   headerPrefix: string,
@@ -62,7 +63,7 @@ export function showHeaders<Logged extends Sent & { readonly attemptLog: readonl
   return { ...delivery, attemptLog }
 }
 
-/** Leaves out the headers beyond a number of characters. */
+/** Drops headers once the total number of characters exceeds the limit. */
 function within(max: number, headers: Headers): Headers {
   let left = max
   const kept = Object.entries(headers).filter(([name, value]) => {

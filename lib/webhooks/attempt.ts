@@ -7,19 +7,19 @@ import { standardHeaders } from './standard-webhooks.ts'
 import { toStorable } from './webhook-answer.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
 
-/** The headers that the service adds to an attempt. */
+/** Options for the headers that the service adds to every attempt. */
 export interface ServiceHeaders {
-  /** `X-SERVICE` in `X-SERVICE-Event-Id`. */
+  /** The header prefix, for example `X-SERVICE` in `X-SERVICE-Event-Id`. */
   readonly headerPrefix: string
-  /** True: the headers of Standard Webhooks too, for every endpoint; false: for endpoints that have chosen these headers. */
+  /** Whether to send the Standard Webhooks headers to all endpoints and not only where enabled. */
   readonly standardWebhooks: boolean
 }
 
 /**
- * Makes the request of an attempt (specification, section 6): the endpoint's own headers under the headers of the service,
- * signed anew for each attempt.
+ * Builds the request for an attempt (specification, section 6). Requests are signed again for each attempt. The
+ * endpoint's own headers can't override the service's.
  *
- * @param timestamp Unix seconds, by the store's clock
+ * @param timestamp Unix time in seconds, by the store's clock
  * @throws `BusinessApiError` with code `secret_unavailable`
  */
 export function makeRequest(
@@ -40,10 +40,10 @@ export function makeRequest(
   return { url, headers: { ...own, ...headers }, body }
 }
 
-/** The parts of a delivery that make a request. */
+/** The parts of a delivery needed to build a request. */
 export type Sendable = Omit<ClaimedDelivery, 'id' | 'attempt'>
 
-/** Leaves out own headers with a name of the service, in any case: a sender would send both. */
+/** Removes custom headers that have the same name as one of ours, ignoring case. A sender would send both. */
 function without(
   headers: WebhookRequest['headers'],
   own: WebhookRequest['headers'],
@@ -52,29 +52,29 @@ function without(
   return Object.fromEntries(Object.entries(own).filter(([name]) => !names.has(name.toLowerCase())))
 }
 
-/** Longest duration of an attempt in milliseconds. The shipped sender ends by itself after 10 seconds. */
+/** Maximum duration of an attempt in milliseconds. The built-in sender times out earlier, after 10 seconds. */
 export const ATTEMPT_MAX_MS = 12_000
 
-/** Time for a sender to end an interrupted attempt, in milliseconds; then the attempt ends without its sender. */
+/** How long a sender may take to end an interrupted attempt, in milliseconds. After that we stop waiting for it. */
 export const INTERRUPT_MAX_MS = 500
 
-/** Ends all attempts of a loop at once. */
+/** Lets a loop interrupt all of its attempts at once. */
 export interface Interruption {
-  /** The signal that senders receive. */
+  /** The signal passed to senders. */
   readonly signal: AbortSignal
   /**
-   * Called before senders have ended. Not listeners of the signal: Node searches all listeners whenever a listener is
-   * added or removed.
+   * Callbacks that run right after the signal is aborted. They aren't listeners on the signal because Node scans all of
+   * a signal's listeners whenever one is added or removed.
    */
   readonly listeners: Set<() => void>
   interrupt(): void
 }
 
-/** Creates an interruption for any number of attempts. */
+/** Creates an interruption. Can be used for any number of attempts. */
 export function createInterruption(): Interruption {
   const controller = new AbortController()
   const listeners = new Set<() => void>()
-  // A sender may add a listener for each attempt, which Node takes for a leak from the eleventh on.
+  // A sender may add a listener for each attempt. Node would warn about a memory leak at the eleventh.
   setMaxListeners(0, controller.signal)
   return {
     signal: controller.signal,
@@ -87,11 +87,11 @@ export function createInterruption(): Interruption {
 }
 
 /**
- * Makes one attempt. The attempt also fails if the sender throws, never responds or returns a value that is not an
- * response.
+ * Makes one attempt. The attempt fails if the sender throws, never responds, or resolves with something that
+ * isn't a response.
  *
- * @param onError receives the errors of a faulty sender
- * @throws the error that `onError` throws
+ * @param onError called with errors from a faulty sender
+ * @throws any error thrown by `onError`
  */
 export function attempt(
   sender: WebhookSender,
@@ -99,7 +99,7 @@ export function attempt(
   { signal, listeners }: Interruption,
   onError: (error: unknown) => void,
 ): Promise<WebhookAnswer> {
-  // A single promise: a race of two and an async function around the race cost as much as the signature.
+  // A single promise, because racing two promises inside an async function took as long as signing the request.
   return new Promise((resolve, reject) => {
     const begunAt = performance.now()
     let timer = setTimeout(end, ATTEMPT_MAX_MS, 'timeout')
@@ -111,7 +111,7 @@ export function attempt(
       timer = setTimeout(end, INTERRUPT_MAX_MS, 'interrupted')
     }
 
-    /** @param given the sender's result, or the error of an attempt that the sender doesn't end */
+    /** @param given the sender's result, or an error if the sender didn't finish */
     function end(given: WebhookAnswer | string): void {
       if (isEnded) return
       const durationMs = performance.now() - begunAt
@@ -123,7 +123,7 @@ export function attempt(
       resolve(answer)
     }
 
-    /** A sender of the host's own may resolve with anything. */
+    /** Custom senders might resolve with anything. */
     function endAnswered(answer: WebhookAnswer): void {
       if (typeof answer !== 'object' || answer === null)
         throw new TypeError('Cannot read the result of the sender')

@@ -1,56 +1,57 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { BackfillType } from '../resources/backfill.ts'
 
-/** A request for one part of a backfill: one event type to one endpoint. */
+/** A request to backfill part of the events of one type to an endpoint. */
 export interface BackfillRequest extends AuditedRequest {
   readonly endpointId: string
   readonly type: BackfillType
-  /** The body of the events: see `backfillTemplate`. */
+  /** The template for the event bodies. See `backfillTemplate`. */
   readonly template: string
-  /** The `next` of the previous part, for the same type; null: from the oldest record. */
+  /** The `next` of the previous part for the same type, or `null` to start with the oldest record. */
   readonly after: string | null
-  /** Records to read at most, so no part takes long. */
+  /** Maximum number of records to read, which keeps each part short. */
   readonly limit: number
 }
 
 /**
- * The outcome of one part.
+ * The result of one part.
  *
- * - `done`: each of the `examined` records has an event for the endpoint.
- * - `not_enabled`: the endpoint is paused or disabled; nothing was written.
- * - `not_wanted`: the endpoint does not want the type; nothing was written.
+ * - `done`: all `examined` records have an event for the endpoint.
+ * - `not_enabled`: the endpoint is paused or disabled, so nothing was written.
+ * - `not_wanted`: the endpoint isn't subscribed to the type, so nothing was written.
  */
 export type BackfillOutcome =
   | {
       readonly outcome: 'done'
       readonly examined: number
-      /** Events made by this call. An earlier part, or the creation of the record, made the others. */
+      /** Number of events created by this call. The rest were created by an earlier part or along with the record. */
       readonly events: number
-      /** The `after` of the next part; null: no record is left. */
+      /** The `after` of the next part, or `null` if there are no more records. */
       readonly next: string | null
     }
   | { readonly outcome: 'not_enabled' | 'not_wanted' }
 
-/** The slice of a store for backfills. */
+/** The part of a store that handles backfills. */
 export interface BackfillStore {
   /**
-   * Makes an event from the present state of each record, in the order of the records' ids, with a single delivery, to the endpoint.
-   * No other endpoint gets the event. The id of the event follows from the endpoint, the type and the record, so the same
-   * part again makes nothing while the event is kept. A record is also left out if the event of its creation has a delivery to
-   * the endpoint that is delivered, pending or sending.
+   * Creates an event from the current state of each record, in order of record id. Each event has one delivery to the
+   * given endpoint and isn't sent to any other. Event ids are derived from the endpoint, type and record, so running
+   * the same part again creates nothing as long as the event is kept. Records are skipped if their creation event
+   * already has a delivery to the endpoint that is delivered, pending or sending.
    *
-   * The deliveries are due at once and stand behind all other deliveries of the organization: see `ClaimStore.claim`.
+   * Deliveries are due immediately but come after all other deliveries of the organization. See `ClaimStore.claim`.
    *
-   * The entry gets `details.events`, the number of events from all calls with this entry; a call without events writes no entry.
+   * `details.events` of the audit entry is the total number of events from all calls with that entry. If a call creates
+   * no events, no entry is written.
    *
-   * @returns `null` if there is no such endpoint
+   * @returns the outcome, or `null` if the endpoint doesn't exist
    */
   backfill(request: BackfillRequest): Promise<BackfillOutcome | null>
 
   /**
-   * Counts the records with an event of a type.
+   * Counts the records that have an event of the given type.
    *
-   * @param max maximum count: counting ends there
+   * @param max stop counting at this number
    */
   count(organizationId: string, type: BackfillType, max: number): Promise<number>
 }

@@ -1,7 +1,7 @@
 import type { EndpointTarget, WebhookEndpoint } from './endpoints.ts'
 import type { AttemptTimings } from './webhook-sender.ts'
 
-// The contract between a delivery loop and a store: claims, attempts and results.
+// The interface between delivery loops and stores for claims, attempts and results.
 
 // --- Claims ---
 
@@ -11,90 +11,90 @@ export interface EndpointRef {
   readonly endpointId: string
 }
 
-/** The deliveries that a process has capacity for, limited for each endpoint and each organization. */
+/** How many deliveries a process can take, with limits per endpoint and per organization. */
 export interface Capacity {
-  /** Capacity of each endpoint that is not listed below. */
+  /** Capacity of any endpoint not listed in `endpoints`. */
   readonly endpoint: number
-  /** Capacity of each organization that is not listed below. */
+  /** Capacity of any organization not listed in `organizations`. */
   readonly organization: number
-  /** By endpoint id. */
+  /** Capacity by endpoint id. */
   readonly endpoints: Readonly<Record<string, number>>
-  /** By organization id. */
+  /** Capacity by organization id. */
   readonly organizations: Readonly<Record<string, number>>
 }
 
-/** Asks for deliveries to attempt. */
+/** A request for deliveries to attempt. */
 export interface ClaimRequest {
-  /** A name that no other claim has. The token fences every later write. */
+  /** A unique token for this claim. All later writes have to present it. */
   readonly token: string
-  /** True if this claim was sent before and the result was lost: the deliveries claimed then come first. */
+  /** `true` if this claim was sent before and the result was lost. Deliveries claimed then are returned first. */
   readonly isRepeat: boolean
   /** Maximum number of deliveries. */
   readonly limit: number
   /**
-   * Maximum size of all bodies together, in bytes. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
-   * every delivery is claimed without content.
+   * Maximum total size of the bodies in bytes. Deliveries with a larger body are claimed without content, see
+   * `Claims.unread`. If `0`, this applies to every delivery.
    */
   readonly maxBytes: number
   readonly capacity: Capacity
   /** Maximum number of endpoints to inspect. */
   readonly scanLimit: number
-  /** The round robin of endpoints continues after this endpoint; null: at the first. */
+  /** The endpoint after which the round robin continues, or `null` to start with the first. */
   readonly cursor: EndpointRef | null
-  /** Duration of the claims in milliseconds by the store's clock. */
+  /** How long the claims are valid, in milliseconds by the store's clock. */
   readonly leaseMs: number
-  /** Attempts of a round in all, because an interrupted attempt can have been the last. */
+  /** Maximum number of attempts per round. Needed since an interrupted attempt may have been the last one. */
   readonly maxAttempts: number
 }
 
-/** A delivery that this process must attempt now. */
+/** A delivery that this process has to attempt now. */
 export interface ClaimedDelivery extends EndpointTarget, EndpointRef {
   readonly id: string
   readonly eventId: string
   readonly type: string
   readonly body: string
-  /** The number of this attempt in the round, from 1; already counted. */
+  /** Number of this attempt within the round, starting at 1. Already counted by the store. */
   readonly attempt: number
-  /** The trace in which the event was written: see `EventRecord.traceparent`; absent: none. Never sent to the subscriber. */
+  /** Trace context in which the event was written, see `EventRecord.traceparent`. Never sent to the subscriber. */
   readonly traceparent?: string
 }
 
-/** A claimed delivery whose content must be read on its own: see `ClaimStore.read`. */
+/** A claimed delivery whose content has to be read separately. See `ClaimStore.read`. */
 export interface UnreadDelivery extends EndpointRef {
   readonly id: string
 }
 
-/** A failed delivery. */
+/** A delivery that failed for good. */
 export interface FailedDelivery extends EndpointRef {
   readonly deliveryId: string
   readonly eventId: string
   readonly type: string
-  /** `http_500`, `timeout`, `gone`, `interrupted`, `unreadable` … */
+  /** Why it failed, for example `http_500`, `timeout`, `gone`, `interrupted` or `unreadable`. */
   readonly reason: string
 }
 
 /** The result of a claim. */
 export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
-  /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
+  /** Deliveries claimed without content because their body alone exceeds `maxBytes`. */
   readonly unread: readonly UnreadDelivery[]
   /**
-   * Deliveries that fail with this claim, because the lease of the last attempt had expired. A repeated claim does not
-   * list these deliveries again.
+   * Deliveries that failed during this claim because the lease of their last attempt had expired. They aren't returned
+   * again if the claim is repeated.
    */
   readonly failed: readonly FailedDelivery[]
-  /** The store's clock at the time of the result, in milliseconds since 1970. */
+  /** The store's current time in milliseconds since 1970. */
   readonly storeTime: number
-  /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
+  /** The cursor for the next claim, or `null` if all endpoints with pending deliveries have been inspected. */
   readonly next: EndpointRef | null
   /**
-   * Milliseconds until a delivery that this claim left behind is due by the endpoint's rate, or can be the next probe; null without
-   * such a delivery, or while a probe is being sent.
+   * Milliseconds until a delivery that had to be left behind may be claimed according to its endpoint's rate, including
+   * as a probe. `null` if there isn't one or if a probe is currently being sent.
    */
   readonly nextInMs: number | null
 }
 
-/** Identifies a claim; only the process that has the token can end it. */
+/** Identifies a claim. A claim can only be ended by the process that has the token. */
 export interface ClaimRef {
   readonly organizationId: string
   readonly deliveryId: string
@@ -105,73 +105,79 @@ export interface ClaimRef {
 
 /** An attempt of a delivery. */
 export interface DeliveryAttempt extends AttemptTimings {
-  /** From 1, through all rounds. */
+  /** Number of the attempt, starting at 1 and counted across all rounds. */
   readonly number: number
   readonly startedAt: string
-  /** Milliseconds from the name lookup to the last byte read. */
+  /** Milliseconds from the DNS lookup to the last byte read. */
   readonly durationMs: number
-  /** The HTTP status; null without a response. */
+  /** The HTTP status, or `null` if there was no response. */
   readonly status: number | null
   /**
-   * The reason for a missing response; null with a status. `interrupted`: the attempt ended with its process.
-   * `unreadable`: the delivery could not be read, and nothing was sent.
+   * Why there was no response, or `null` if there is a status. `interrupted` means that the process stopped or died
+   * during the attempt. `unreadable` means that the delivery couldn't be read, so nothing was sent.
    */
   readonly error: string | null
-  /** The beginning of the response body. */
+  /** The start of the response body. */
   readonly bodyExcerpt: string
   /**
-   * Where a redirect (3xx) points: an absolute URL of up to 500 visible ASCII characters, without credentials, query and fragment; null
-   * for every other response.
+   * The target of a redirect (3xx) as an absolute URL, or `null` for all other responses. Up to 500 visible ASCII
+   * characters, without credentials, query or fragment.
    */
   readonly location: string | null
-  /** The headers; null for an attempt without a request, or whose process died. A store also has null for a 2xx with nothing to keep. */
+  /**
+   * The logged headers. `null` if no request was made or the process died. In a store also `null` for a 2xx response
+   * with nothing worth keeping.
+   */
   readonly headers: AttemptHeaders | null
 }
 
-/** The headers of an attempt, at most 2 KB in all. Settings show those that follow from the event too. */
+/** The headers of an attempt, up to 2 KB in total. The settings add headers derived from the event. */
 export interface AttemptHeaders {
   /**
-   * As sent, without `User-Agent` and `Accept`, which the sender adds. The values of the endpoint's own headers are never kept, and
-   * those of the signature only in `signed`: `(hidden)` stands for them.
+   * The request headers, except `User-Agent` and `Accept`, which are added by the sender. Values of custom headers are
+   * replaced with `(hidden)`, and so are signatures, which are only available in `signed`.
    */
   readonly request: Readonly<Record<string, string>>
   /**
-   * The headers of the signature, which settings show among the request's; not kept for a 2xx. A store hides them for ten minutes:
-   * together with the body, a reader of the log could send a webhook that a subscriber accepts.
+   * The signature headers, which the settings show as part of the request. Not kept for 2xx responses. Hidden for ten
+   * minutes, because until then someone who can read the log could use them and the body to forge a valid webhook.
    */
   readonly signed?: Readonly<Record<string, string>>
-  /** The response's, by a list of names without credentials, shorter for a 2xx; values are cut after 100 characters. */
+  /**
+   * The response headers that are on an allowlist without credentials. The list is shorter for 2xx responses. Values
+   * are truncated to 100 characters.
+   */
   readonly response: Readonly<Record<string, string>>
 }
 
-/** An attempt for the log. Absent: null. */
+/** An attempt to be logged. Absent properties are treated as `null`. */
 export interface EndedAttempt
   extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'location' | 'headers'>,
     Partial<Pick<DeliveryAttempt, 'location' | 'headers'>> {}
 
-/** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
+/** The result of an attempt and what should happen next. All times are relative to the store's current time. */
 export interface AttemptResult extends ClaimRef, EndedAttempt {
-  /** The delivery's next state: `retry` is pending again. */
+  /** The next state of the delivery. `retry` means pending again. */
   readonly outcome: 'delivered' | 'retry' | 'failed'
-  /** Why the delivery failed; null for any other outcome. */
+  /** Why the delivery failed, or `null` if it didn't. */
   readonly reason: string | null
-  /** True if the endpoint responded with 410, which disables the endpoint with the reason `gone`. */
+  /** `true` if the endpoint responded with 410. The endpoint is then disabled with the reason `gone`. */
   readonly isGone: boolean
-  /** Milliseconds from the end of this attempt to the retry; 0 if there is none. */
+  /** Milliseconds between the end of this attempt and the retry, or `0` if there is none. */
   readonly delayMs: number
   /**
-   * How long the endpoint asked to back off when rejecting the delivery (429, 503, or any failure with `Retry-After`), in ms; 0 without
-   * a given time; null if the attempt was not rejected.
+   * How long the endpoint asked us to back off when it rejected the delivery (429, 503 or any failure with
+   * `Retry-After`), in milliseconds. `0` if it didn't say how long, and `null` if it wasn't a rejection.
    */
   readonly backOffMs: number | null
-  /** Milliseconds since the attempt began, and since the attempt ended. */
+  /** Milliseconds since the attempt started and ended. */
   readonly startedAgoMs: number
   readonly endedAgoMs: number
 }
 
-/** When an endpoint that only fails is disabled: both limits must be reached. */
+/** When to disable a failing endpoint. Both limits must be reached. */
 export interface FailureLimit {
-  /** Failed attempts since the last success. */
+  /** Number of failed attempts since the last success. */
   readonly failures: number
   /** Milliseconds since the first of these failures. */
   readonly failingMs: number
@@ -182,91 +188,91 @@ export interface EndpointHealth
   extends EndpointRef,
     Pick<WebhookEndpoint, 'state' | 'failures' | 'failingSince' | 'disabledReason'> {
   /**
-   * True if the endpoint, still enabled, reached half of the failures that disable it with these results, for the first
-   * time since the last success.
+   * `true` if these results brought the endpoint to half of its failure limit for the first time since
+   * its last success.
    */
   readonly isNewlyFailing: boolean
-  /** True if these results disabled the endpoint. */
+  /** `true` if these results disabled the endpoint. */
   readonly isNewlyDisabled: boolean
 }
 
-/** The effects of attempt results. */
+/** The effects of writing attempt results. */
 export interface ResultReport {
-  /** Results that were dropped, because the claim was no longer active. */
+  /** Claims whose results were dropped because the claim was no longer active. */
   readonly lost: readonly ClaimRef[]
-  /** Endpoints with a failed attempt, except removed endpoints. */
+  /** Endpoints with a failed attempt, not including removed ones. */
   readonly endpoints: readonly EndpointHealth[]
   readonly failed: readonly FailedDelivery[]
 }
 
 // --- Store ---
 
-/** The verbs of a delivery loop. Each serves all organizations. */
+/** The store methods used by a delivery loop. All of them work across organizations. */
 export interface ClaimStore {
   /**
-   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is being sent, and the
-   * attempt is counted. Of one endpoint, first attempts come before retries, and of each kind those that have been due
-   * for longer, or the older deliveries. Deliveries of backfills come last, after all other deliveries of the claim, and within the
-   * capacity that these leave.
+   * Claims due deliveries of enabled endpoints. A delivery is only ever claimed by one process. It is then in state
+   * `sending`, and the attempt is counted. For each endpoint, first attempts come before retries, and within both
+   * groups, deliveries that have been due longer or are older come first. Backfill deliveries come last, after all
+   * other deliveries of the claim, and only use the remaining capacity.
    *
-   * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each
-   * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
-   * claim.
+   * Endpoints are visited round robin in order of (organization id, endpoint id), starting after the cursor, and
+   * each one can fill its capacity. Every claim marks some of the pending deliveries of disabled and removed
+   * endpoints as skipped.
    *
-   * An endpoint that has rejected deliveries, or has a `maxPerSecond`, gets no more than its rate allows, of all processes together:
-   * see endpoint-rate.ts.
+   * Endpoints that have rejected deliveries or have a `maxPerSecond` don't get more than their rate allows, across all
+   * processes. See endpoint-rate.ts.
    *
-   * The bodies of the result have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
-   * store knows the sizes without reading the bodies, so the cost of a claim does not depend on the size of bodies.
+   * The total size of the returned bodies is limited to `maxBytes`, and whatever doesn't fit is left for the
+   * next claim. The store must know body sizes without reading the bodies, so that the cost of a claim doesn't
+   * depend on them.
    *
-   * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
-   * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
+   * If a claim is repeated, the deliveries claimed by the earlier call are returned first. They count toward
+   * the capacity. If their endpoint has been removed since, they are left out, and if they exceed `maxBytes`,
+   * they are released.
    *
-   * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as
-   * `interrupted`, and the delivery is due at once, or failed with the reason `interrupted` after the last
+   * Before claiming anything, the store reclaims deliveries with an expired lease. Their attempt counts and is logged
+   * as `interrupted`. The delivery is due immediately, or failed with the reason `interrupted` if that was the last
    * attempt of its round.
    */
   claim(request: ClaimRequest): Promise<Claims>
 
-  /**
-   * Reads the content of claimed deliveries. Deliveries without a claim active, or with a removed endpoint, are left
-   * out.
-   */
+  /** Reads the content of claimed deliveries. Skips deliveries without an active claim or with a removed endpoint. */
   read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
 
   /**
-   * Writes attempt results: the log, each delivery's next state and each endpoint's health, in the order in which the attempts ended;
-   * and each endpoint's rate, by endpoint-rate.ts. Attempts with the error `interrupted` or `unreadable` count, but not against the
-   * endpoint. A result without a claim active is dropped as a whole, and is `lost` in the report.
+   * Writes attempt results in the order in which the attempts ended. This updates the log, the state of each
+   * delivery, and each endpoint's health and rate (see endpoint-rate.ts). Attempts with the error `interrupted` or
+   * `unreadable` count as attempts but not against the endpoint. If its claim is no longer active, a result is
+   * dropped and reported as `lost`.
    *
-   * The same results again change nothing and are not lost, and the report lists again, as of now, the resulting dead
-   * letters and the endpoints that became failing or disabled, because the previous report may be lost.
+   * Writing the same results again has no effect, and they aren't reported as lost. Since the first report may have
+   * been lost, the report again includes the failed deliveries and the endpoints that became failing or disabled, in
+   * their current state.
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
-  /**
-   * Releases claims: the deliveries are due as before, and the attempts are not counted. Claims that are not active are
-   * ignored.
-   */
+  /** Releases claims. Deliveries are due as before, and attempts aren't counted. Inactive claims are ignored. */
   release(claims: readonly ClaimRef[]): Promise<void>
 
   /**
-   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
-   * store, and within some milliseconds for writes of other processes, if the store gets notifications. Calls can be
-   * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
+   * Calls `onDue` shortly after deliveries were written. For writes committed by this process through this
+   * store, that's immediately. For other processes, it takes a few milliseconds and only works if the store
+   * receives notifications. Calls can be superfluous or get lost, so loops must poll as well. Errors thrown by
+   * `onDue` are ignored.
    */
   watch(onDue: () => void): DeliveryWatch
 }
 
-/** A loop's watch over new deliveries. */
+/** A subscription of a loop to new deliveries. */
 export interface DeliveryWatch {
   /**
-   * Tells the store whether the loop has nothing to do. While it is idle, the store calls `onDue` for the deliveries of every commit,
-   * also of a transaction that the host makes itself, so the loop can poll less.
+   * Tells the store whether the loop is idle. While it is, the store calls `onDue` for the deliveries of every commit,
+   * including transactions that the host runs itself, so the loop can poll less often.
    *
-   * @returns true if the store does that: deliveries recorded before are found by one more claim. False: poll as before
+   * @returns `true` if the store does this. Deliveries recorded before the call can then be found with one more claim.
+   * If `false`, keep polling as before.
    */
   setIdle(isIdle: boolean): Promise<boolean>
-  /** Ends the calls. */
+  /** Stops the calls. */
   end(): void
 }

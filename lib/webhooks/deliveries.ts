@@ -3,161 +3,158 @@ import type { ActivityRequest, StoredActivity } from './activity.ts'
 import type { ClaimStore, DeliveryAttempt, EndpointRef } from './claims.ts'
 import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
-// Longer than 250 lines: half of the file documents the verbs, and authors of a store read it as a whole.
+// This file is longer than 250 lines because half of it documents the methods for authors of a store.
 
 // --- Types ---
 
 /**
- * - `pending`: waits for the due time, and for the endpoint to be enabled.
- * - `sending`: claimed by a process, until the end of its lease.
- * - `delivered`: answered with 2xx.
- * - `failed`: not attempted again; `reason` says why.
+ * - `pending`: will be sent once it's due and the endpoint is enabled.
+ * - `sending`: claimed by a process until the lease expires.
+ * - `delivered`: the endpoint responded with 2xx.
+ * - `failed`: won't be attempted again, see `reason`.
  * - `skipped`: the endpoint was disabled or removed.
  * - `cancelled`: cancelled by an administrator.
  *
- * All but `pending` and `sending` are final until an administrator redelivers or recovers the delivery.
+ * All states except `pending` and `sending` are final unless an administrator redelivers or recovers the delivery.
  */
 export type DeliveryState = 'pending' | 'sending' | 'delivered' | 'failed' | 'skipped' | 'cancelled'
 
-/** An event on the way to an endpoint, as the delivery log shows it (specification, section 6, rule 5 of delivery). */
+/** A delivery of an event to an endpoint, as shown in the delivery log (specification, section 6, delivery rule 5). */
 export interface Delivery {
-  /** `dlv_<ulid>`. */
+  /** `dlv_<ulid>` */
   readonly id: string
   readonly eventId: string
   readonly type: string
   readonly endpointId: string
   readonly state: DeliveryState
-  /** Attempts so far, of all rounds. */
+  /** Number of attempts so far, across all rounds. */
   readonly attempts: number
-  /** When the next attempt may be made; null unless pending. */
+  /** When the next attempt can be made, or `null` if the delivery isn't pending. */
   readonly dueAt: string | null
-  /**
-   * The reason for a failed or skipped delivery: `http_500`, `timeout`, `gone`, `unreadable`,
-   * `endpoint_disabled` …; else null.
-   */
+  /** Why the delivery failed or was skipped, such as `http_500`, `gone` or `endpoint_disabled`, otherwise `null`. */
   readonly reason: string | null
   readonly createdAt: string
-  /** The time of the final state; null before. */
+  /** When the delivery reached a final state, or `null` if it hasn't. */
   readonly finishedAt: string | null
-  /** The HTTP status of the last attempt; null without a response, and before the first attempt. */
+  /** HTTP status of the last attempt, or `null` if there was no attempt or no response. */
   readonly lastStatus: number | null
-  /** Why there was no response to the last attempt; null with a status, and before the first attempt. */
+  /** Why the last attempt got no response, or `null` if there was no attempt or it did get one. */
   readonly lastError: string | null
 }
 
-/** Every response class: the status's first digit, or no response. */
+/** All response classes: the first digit of the status, or `none` if there was no response. */
 export const RESPONSES = ['2xx', '3xx', '4xx', '5xx', 'none'] as const
 /** The class of a response. */
 export type ResponseClass = (typeof RESPONSES)[number]
 
 /** A delivery with the event's body and all attempts, oldest first. */
 export interface DeliveryDetails extends Delivery {
-  /** The envelope as sent, byte for byte. */
+  /** The envelope exactly as it was sent. */
   readonly body: string
   readonly attemptLog: readonly DeliveryAttempt[]
 }
 
 /**
- * Selects deliveries; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a
- * store as ISO 8601.
+ * Filters deliveries. Absent properties match everything. Host calls accept times as a `Date` or as ISO 8601 with a
+ * time zone, stores as ISO 8601.
  */
 export interface DeliveryFilter<Moment = string, Type extends string = string> {
   readonly endpointId?: string | undefined
   readonly eventId?: string | undefined
-  /** Of events about this record, such as an invoice: see `EventRecord.subjectId`. Of its newest 5000 events. */
+  /** Only deliveries of this record's newest 5000 events, for example an invoice's. See `EventRecord.subjectId`. */
   readonly subjectId?: string | undefined
   readonly type?: Type | undefined
   readonly states?: readonly DeliveryState[] | undefined
-  /** Created at this moment or later. */
+  /** Only deliveries created at or after this time. */
   readonly since?: Moment | undefined
-  /** Created before this moment. */
+  /** Only deliveries created before this time. */
   readonly until?: Moment | undefined
 }
 
 // --- Purge and changes by hand ---
 
-/** The audit entry of a purge by hand, written for each organization that loses events. */
+/** The audit entry for a manual purge. One is written for each organization that loses events. */
 export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 
-/** Asks for a part of a purge. */
+/** A request to purge some of the old rows. */
 export interface PurgeRequest {
   /**
-   * Age of the events to purge with deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in
-   * flight stay.
+   * Minimum age of the events to purge, in milliseconds. Their deliveries and attempts are purged too. Events with a
+   * delivery that is pending or being sent are kept.
    */
   readonly eventsAfterMs: number
   /**
-   * Maximum number of rows of each kind, so no part takes long. Of deliveries ten times as many are allowed, or all deliveries of a
-   * single event.
+   * Maximum number of rows of each kind, which keeps each part short. For deliveries the limit is ten times as high,
+   * and it can be exceeded by the deliveries of a single event.
    */
   readonly limit: number
-  /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
+  /** The `next` of the previous part. Defaults to `null`, which starts with the oldest event. */
   readonly cursor?: string | null
   /**
-   * The audit entry left in each organization that loses events, with the organization as the subject. `details.events`
-   * gets the number of events that the organization has lost in all purges with this entry. Absent, as for the purge of
-   * a loop: no entry.
+   * Audit entry to write in each organization that loses events, with the organization as its subject. `details.events`
+   * is set to the number of events the organization lost in all purges with this entry. If absent, as in the purge run
+   * by delivery loops, no entry is written.
    */
   readonly entry?: PurgeEntry
 }
 
-/** The purged rows. */
+/** The number of purged rows. */
 export interface PurgeReport {
   readonly events: number
-  /** Expired entries of idempotency keys. */
+  /** Expired idempotency keys. */
   readonly idempotencyKeys: number
-  /** The cursor of the next part; null: nothing that can be purged is left. */
+  /** The cursor for the next part, or `null` if nothing else can be purged. */
   readonly next: string | null
 }
 
-/** Asks for the next part of the purge that all delivery loops share. */
+/** A request to run the next part of the purge, which all delivery loops share. */
 export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' | 'limit'> {
-  /** The share of the time that parts may take, of all processes together: 0.25. */
+  /** Share of the time that all processes together may spend on purging, 0.25. */
   readonly share: number
 }
 
-/** An open delivery that is older than the retention. */
+/** An open delivery that is older than the retention period. */
 export interface RetainedDelivery extends EndpointRef {
-  /** Creation of the delivery. */
+  /** When the delivery was created. */
   readonly since: string
 }
 
 /** The result of a {@link SharedPurgeRequest}. */
 export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
-  /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
+  /** Number of days dropped whole (0 if the store deletes single events). If there are any, `events` is an estimate. */
   readonly days: number
   /**
-   * The open deliveries for which days beyond the retention are retained: the oldest of each endpoint, max 100, oldest first. Empty if
-   * no day was checked, and in a store without days.
+   * The oldest open delivery of each endpoint for which days are kept past the retention period. Up to 100, oldest
+   * first. Empty if no day was checked or if the store doesn't use days.
    */
   readonly retained: readonly RetainedDelivery[]
-  /** True if nothing that can be purged is left, or if another process is purging. */
+  /** `true` if nothing else can be purged or another process is purging. */
   readonly isDone: boolean
-  /** Milliseconds until the next part may begin. */
+  /** Milliseconds until the next part can start. */
   readonly waitMs: number
   /**
-   * Milliseconds by which the first event that the purge has not reached is later than it may be; 0 without such an event. Null if the
-   * next part may not begin yet.
+   * How far the next event to purge is past its retention period, in milliseconds. `0` if there is none, or `null` if
+   * it's too early for the next part.
    */
   readonly lagMs: number | null
 }
 
 /**
- * Asks for deliveries in a final state to be sent again. Deliveries of removed endpoints are left out.
+ * A request to send finished deliveries again. Deliveries of removed endpoints are left out.
  *
- * `recover` returns the ids of the deliveries that are pending now, and adds their number to the entry's `details.recovered`, which
- * calls with the same entry share. An entry with a delivery as its subject recovers that delivery once, even if the call is sent
- * several times, and each result has the id of the delivery.
+ * `recover` returns the ids of the deliveries that are pending now. Their number is added to the `details.recovered` of
+ * the audit entry, which several calls can share. If the subject of the entry is a delivery, the delivery is recovered
+ * only once even if the call is sent several times, and all calls return its id.
  */
 export interface RecoveryRequest extends AuditedRequest {
-  /** The filter selects among these deliveries. */
+  /** The deliveries to which the filter is applied. */
   readonly ids: readonly string[]
   readonly filter: DeliveryFilter
   /** Maximum number of deliveries. */
   readonly limit: number
 }
 
-/** Asks for an event to be sent to one endpoint. The store gives the entry the delivery as its subject. */
+/** A request to send an event to one endpoint. The store sets the delivery as the subject of the audit entry. */
 export interface EventRedelivery extends AuditedRequest {
   readonly eventId: string
   readonly endpointId: string
@@ -166,27 +163,27 @@ export interface EventRedelivery extends AuditedRequest {
 /** The result of an {@link EventRedelivery}. */
 export interface EventRedelivered {
   /**
-   * `open`: the event's delivery to the endpoint is pending or sending. `no event`, `no endpoint`: the id does not exist in the
-   * organization.
+   * `open` means that the event's delivery to the endpoint is pending or being sent already. `no event` and `no
+   * endpoint` mean that the id doesn't exist in the organization.
    */
   readonly outcome: 'sent' | 'open' | 'no event' | 'no endpoint'
-  /** Null without an event or an endpoint. */
+  /** `null` if the event or endpoint doesn't exist. */
   readonly deliveryId: string | null
 }
 
-/** Names the delivery to cancel. */
+/** A request to cancel a delivery. */
 export interface CancellationRequest extends AuditedRequest {
   readonly deliveryId: string
 }
 
 // --- Store ---
 
-/** The deliveries of a store. A delivery is written together with the event: see `Creation` and `EventStore`. */
+/** The part of a store that handles deliveries. They are written with their event, see `Creation` and `EventStore`. */
 export interface DeliveryStore extends ClaimStore {
   /**
-   * Lists the newest deliveries that the filter selects.
+   * Lists the newest deliveries that match the filter.
    *
-   * @param before the id of the previous page's last delivery; null: from the newest
+   * @param before the id of the last delivery on the previous page, or `null` to start with the newest
    */
   list(
     organizationId: string,
@@ -196,66 +193,69 @@ export interface DeliveryStore extends ClaimStore {
   ): Promise<readonly Delivery[]>
 
   /**
-   * Counts the deliveries that the filter selects.
+   * Counts the deliveries that match the filter.
    *
-   * @param max maximum count: counting ends there
+   * @param max stop counting at this number
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
-  /** Counts the deliveries that {@link DeliveryStore.recover} takes: finished, and of endpoints that are not removed. As `count`. */
+  /**
+   * Like `count`, but only counts deliveries that {@link DeliveryStore.recover} would accept. These must be finished
+   * and their endpoint must not be removed.
+   */
   countRecoverable(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 
-  /** Reads a delivery with the attempts; `null` if there is no such delivery. */
+  /** Returns a delivery with its attempts, or `null` if it doesn't exist. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>
 
   /**
-   * Reads the attempts of several deliveries.
+   * Lists the attempts of several deliveries.
    *
-   * @returns the attempts by delivery id, oldest first; without deliveries that have no attempt, and without unknown ids
+   * @returns the attempts by delivery id, oldest first. Leaves out unknown deliveries and deliveries without attempts
    */
   listAttempts(
     organizationId: string,
     deliveryIds: readonly string[],
   ): Promise<ReadonlyMap<string, readonly DeliveryAttempt[]>>
 
-  /** Makes deliveries in a final state due now, with the same event id and a new round of attempts. */
+  /** Makes finished deliveries due now. The event id stays the same and a new round of attempts begins. */
   recover(request: RecoveryRequest): Promise<readonly string[]>
 
   /**
-   * Sends an event to one endpoint now, also to an endpoint that was registered later or does not want the type: a finished delivery
-   * begins a new round of attempts, and without a delivery one is made.
+   * Sends an event to one endpoint now, even if the endpoint was registered later or isn't subscribed to the type. If
+   * there is a finished delivery, it begins a new round of attempts. If there is no delivery, one is created.
    *
-   * @returns `sent`, and again for the same entry
+   * @returns the outcome, which is `sent` again if the entry is the same
    */
   redeliverEvent(request: EventRedelivery): Promise<EventRedelivered>
 
   /**
-   * Cancels a pending delivery, also during a backoff and while the endpoint is paused.
+   * Cancels a pending delivery. This also works while it's backing off or the endpoint is paused.
    *
-   * @returns true if the delivery was pending, and again for the same entry
+   * @returns `true` if the delivery was pending, or if it was cancelled with the same entry before
    */
   cancel(request: CancellationRequest): Promise<boolean>
 
   /**
-   * Counts the deliveries that are not finished, and the failed ones, at a cost that does not grow with their number. Of an
-   * organization or endpoint, at most 10,001 pending deliveries of each endpoint are read for `backingOff`.
+   * Counts unfinished and failed deliveries. The cost doesn't depend on their number. For an organization or endpoint,
+   * up to 10,001 pending deliveries of each endpoint are read to determine `backingOff`.
    *
-   * @param target the organization or endpoint; null: all organizations
+   * @param target the organization or endpoint, or `null` for all organizations
    */
   countQueue(target: QueueTarget | null): Promise<QueueCounts>
 
-  /** Reads the counts of deliveries and attempts by time and by endpoint, at a cost that does not grow with their number. */
+  /** Returns the counts of deliveries and attempts over time and by endpoint. Its cost doesn't depend on them. */
   readActivity(request: ActivityRequest): Promise<StoredActivity>
 
   /**
-   * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are skipped, so a part may
-   * purge nothing although more is left.
+   * Purges a limited number of old rows, oldest first, starting after the cursor. Events that have to be kept are
+   * skipped, so a call may purge nothing even though there is more to purge.
    */
   purge(request: PurgeRequest): Promise<PurgeReport>
 
   /**
-   * Purges the next part, after the previous part of any process. One process at a time purges, and no part begins before the
-   * pause after the previous part has ended. Events that had to stay are inspected again once an hour. A store that forgets days as
-   * a whole may keep an event for the rest of the day and some days longer.
+   * Runs the next part of the purge, continuing where any process left off. Only one process purges at a time, and the
+   * next part can't start until the pause after the previous one is over. Events that had to be kept are checked again
+   * once an hour. A store that drops whole days may keep an event until its day is over and for some days after that.
    */
   continuePurge(request: SharedPurgeRequest): Promise<SharedPurgeReport>
 }

@@ -4,24 +4,25 @@ import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
 
-// The verdict on the destination of a webhook. A destination is judged when an endpoint is registered, so the
-// customer learns of a mistake at once, and again at every attempt, because a name can mean another address by then.
+// Decides whether a webhook may be sent to a destination. We check when an endpoint is registered, so customers
+// find out about mistakes right away, and again at every attempt, since the name might resolve to a different
+// address by then.
 
-/** The allowed destinations of webhooks. Give the developer settings and the sender the same options. */
+/** Options for allowed webhook destinations. The developer settings and the sender should get the same options. */
 export interface DestinationOptions {
   /**
-   * Ranges of addresses that no webhook is sent to, beside the ranges outside the public internet: `198.51.100.0/24`,
-   * `fd12::/16`, `203.0.113.7`. Rejected with `allowPrivateNetworks` too. Default none.
+   * Address ranges to reject in addition to everything outside the public internet, for example `198.51.100.0/24`,
+   * `fd12::/16` or `203.0.113.7`. They are rejected even with `allowPrivateNetworks`. Defaults to none.
    */
   refuseAddresses?: readonly string[] | undefined
   /**
-   * Allows addresses of private networks, so endpoints on this machine and in this network get webhooks: for
-   * development. A name that does not resolve then has an error of its own. Default `false`.
+   * Allows addresses in private networks, including this machine. Meant for development. Names that don't resolve
+   * are then reported with a separate error. Defaults to `false`.
    */
   allowPrivateNetworks?: boolean | undefined
-  /** Allows `http:` beside `https:`, and port 80. Default `false`. */
+  /** Allows `http:` URLs and port 80. Defaults to `false`. */
   allowHttp?: boolean | undefined
-  /** Allows both `http:` and private networks: never in production. Default `false`. */
+  /** Allows both `http:` and private networks. Don't use this in production. Defaults to `false`. */
   localDevelopment?: boolean | undefined
 }
 
@@ -33,35 +34,35 @@ export const DESTINATION_NAMES: Names<DestinationOptions> = {
   localDevelopment: true,
 }
 
-/** The options, checked and parsed. */
+/** The options after validation and parsing. */
 export interface DestinationRules {
   readonly allowPrivateNetworks?: boolean
   readonly allowHttp?: boolean
   readonly refusedRanges?: readonly AddressRange[]
 }
 
-/** No webhook goes there. */
+/** A destination that webhooks can't be sent to. */
 export interface RefusedDestination {
   readonly allowed: false
-  /** The reason for the customer: {@link DESTINATION_NOT_ALLOWED}, or the rule that the URL breaks. */
+  /** The reason shown to the customer, either {@link DESTINATION_NOT_ALLOWED} or the rule that the URL violates. */
   readonly reason: string
-  /** The reason for the operator only, with the address and the range, because these show the inside of the network. */
+  /** The reason for operators only. It includes the address and range, which reveals the internal network. */
   readonly detail: string
 }
 
-/** The verdict on a destination. */
+/** Whether a destination is allowed. */
 export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 
-/** The verdict on a URL, with the URL as parsed. */
+/** Whether a URL is allowed, and if so, the parsed URL. */
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * The only reason that a customer reads for a rejected address and for a name that does not exist. A more precise message would reveal
- * the service's own network, which may have private names.
+ * The only reason customers get to see for rejected addresses and names that don't exist. Anything more precise would
+ * reveal details of the service's own network, for example which private names exist.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
 
-/** The longest URL in characters. */
+/** Maximum length of a URL in characters. */
 export const URL_MAX_LENGTH = 2048
 
 const ALLOWED: DestinationVerdict = { allowed: true }
@@ -90,10 +91,10 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
   })
 }
 
-/** Judges a URL without a lookup: an allowed name may still resolve to an address that is rejected. */
+/** Checks a URL without a DNS lookup. Even if the name is allowed, it may resolve to an address that isn't. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
   const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
-  // Measured again, because text in another script grows when encoded.
+  // Check the length again, since non-ASCII characters get longer when encoded.
   if (!url || url.href.length > URL_MAX_LENGTH) {
     return refuseUrl(`must be a URL of at most ${URL_MAX_LENGTH} characters`)
   }
@@ -116,23 +117,23 @@ function parseUrl(text: string): URL | null {
   }
 }
 
-/** Below are the services of a machine: mail or a printer would take lines of our request for commands. */
+/** System services use lower ports. A mail server or printer could mistake lines of our request for commands. */
 const FREE_PORTS_FROM = 1024
 
 function isAllowedPort({ port }: URL, { allowHttp }: DestinationRules): boolean {
-  // An empty port is the default port of the protocol.
+  // The port is empty if it's the protocol's default.
   if (port === '' || port === '443') return true
   return Number(port) >= FREE_PORTS_FROM || (port === '80' && allowHttp === true)
 }
 
-/** Reads the host of a URL, without brackets and without the dots that end a name given in full. */
+/** Returns the host of a URL without brackets and trailing dots. */
 export function readHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$|\.+$/g, '')
 }
 
 /**
- * The last label of names that the public DNS never has and private networks use (RFC 6762, appendix G, and RFC 8375).
- * Other private names are recognized by the resolved addresses.
+ * Top-level domains that never exist in public DNS but are used in private networks (RFC 6762, appendix G, and RFC
+ * 8375). Other private names are detected by the addresses they resolve to.
  */
 const PRIVATE_DOMAINS = new Set(
   'localhost local localdomain internal intranet private corp home lan arpa'.split(' '),
@@ -140,7 +141,8 @@ const PRIVATE_DOMAINS = new Set(
 
 function judgeHost(host: string, options: DestinationRules): DestinationVerdict {
   if (host === '') return refuse('the URL has no host')
-  // The URL parser has normalized every spelling: 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are 127.0.0.1 by now.
+  // The URL parser has already normalized all spellings. For example, 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are
+  // all 127.0.0.1 by now.
   if (parseAddress(host)) return judgeAddress(host, options)
   if (options.allowPrivateNetworks) return ALLOWED
   const labels = host.split('.')
@@ -148,12 +150,12 @@ function judgeHost(host: string, options: DestinationRules): DestinationVerdict 
   return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
 }
 
-/** Judges an address in the system's spelling. Any other string is rejected. */
+/** Checks an address in the system's notation. Any other string is rejected. */
 export function judgeAddress(
   address: string,
   { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
 ): DestinationVerdict {
-  // An address with a zone is an address of the local link, which only `allowPrivateNetworks` can allow.
+  // An address with a zone is link-local, so it can only be allowed by `allowPrivateNetworks`.
   const parsed = parseAddress(allowPrivateNetworks ? address.replace(/%.*$/, '') : address)
   if (!parsed) return refuse(`'${address}' is not an address`)
   const range =
@@ -162,9 +164,9 @@ export function judgeAddress(
 }
 
 /**
- * Judges all addresses of a name: a single rejected address rejects the name. A name with a public and a private address
- * is a mistake at best, and at worst an attack that lets the connection to the public address fail so that the private
- * address is tried next.
+ * Checks all addresses of a name. If any of them is rejected, so is the name. A name with both public and private
+ * addresses is a mistake at best. At worst it's an attack that makes the connection to the public address fail so that
+ * the private one is tried next.
  */
 export function judgeAddresses(
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -178,9 +180,9 @@ export function judgeAddresses(
 }
 
 /**
- * Judges a name that failed to resolve. A name that does not exist is rejected like a name with a rejected address: a
- * difference would show strangers the names in the network of the service. A failing name server shows nothing, so the
- * name is allowed.
+ * Checks a name that failed to resolve. If the name doesn't exist, the result is the same as for a rejected address.
+ * Otherwise strangers could find out which names exist in the service's network. If the name servers failed, nothing is
+ * revealed and the name is allowed.
  */
 export function judgeUnresolved(
   hostname: string,
@@ -191,19 +193,19 @@ export function judgeUnresolved(
   return refuse(`${hostname} does not resolve: ${error instanceof Error ? error.message : error}`)
 }
 
-/** Timeout for resolving a name at registration, in ms: an administrator waits. */
+/** Timeout for resolving a name at registration, in milliseconds. It's short because an administrator is waiting. */
 const REGISTRATION_LOOKUP_MS = 2000
 
 /**
- * Judges the URL of an endpoint at registration. A name that does not resolve in time, or with failing name servers, is
- * accepted: every attempt judges the name again.
+ * Checks the URL of an endpoint at registration. If the name doesn't resolve in time or its name servers fail, the URL
+ * is accepted, since every attempt checks it again.
  */
 export async function judgeDestination(
   text: string,
   options: DestinationRules & {
-    /** Default `publicLookup`. */
+    /** Defaults to `publicLookup`. */
     lookup?: Lookup | undefined
-    /** Milliseconds until a name that does not resolve is accepted. Default 2000. */
+    /** How long to wait for the lookup before the URL is accepted, in milliseconds. Defaults to 2000. */
     lookupTimeoutMs?: number | undefined
   } = {},
 ): Promise<DestinationVerdict> {
@@ -220,15 +222,15 @@ export async function judgeDestination(
   return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
-/** Maximum number of a name's addresses that are tried: a DNS response can have thousands, and each address is judged. */
+/** Maximum number of addresses to use per name. A DNS response can contain thousands, and we have to check each one. */
 const ADDRESSES_MAX = 64
 
-/** Resolves a name to its first 64 addresses. Rejects with the error of the lookup, also when nothing is found. */
+/** Resolves a name to its first 64 addresses. Rejects with the lookup's error, or if there are no addresses. */
 export function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A lookup that only knows the short form returns a single address, as a string.
+      // A lookup that doesn't support `all` returns a single address as a string.
       else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))

@@ -10,27 +10,27 @@ import { Resolver } from 'node:dns/promises'
 import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 
-/** The options of {@link createPublicLookup}. */
+/** Options of {@link createPublicLookup}. */
 export interface PublicLookupOptions {
-  /** Addresses of name servers. Default: the name servers of the system. */
+  /** Addresses of the name servers. Defaults to the system's name servers. */
   readonly servers?: readonly string[] | undefined
-  /** Timeout of a name server for each of two tries, in ms. Default 2000. */
+  /** Timeout per name server and try, in milliseconds. There are two tries. Defaults to 2000. */
   readonly timeoutMs?: number | undefined
-  /** Asks the system. Default `dns.lookup`. */
+  /** The system's lookup. Defaults to `dns.lookup`. */
   readonly system?: Lookup | undefined
 }
 
-/** Resolves a name to all addresses of the name: `dns.lookup`, or another function with the same parameters. */
+/** Resolves a name to all of its addresses. Either `dns.lookup` or a function with the same parameters. */
 export type Lookup = (
   hostname: string,
   options: LookupAllOptions,
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void
 
-/** The codes of a name that does not exist, or has no address. */
+/** Error codes for names that don't exist or don't have an address. */
 const NOT_THERE = new Set<unknown>([NOTFOUND, NODATA])
 
-/** Returns whether a lookup has failed because the name does not exist. */
+/** Returns `true` if a lookup failed because the name doesn't exist. */
 export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
@@ -38,12 +38,14 @@ export function isNotThere(error: unknown): boolean {
 const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, system: true }
 
 /**
- * Creates a lookup for host names from strangers. It queries the name servers from this process. `dns.lookup` would use Node's pool of four
- * threads, shared with file access: a few endpoints with silent name servers would delay every other endpoint and your application.
+ * Creates a lookup for untrusted host names that queries the name servers directly. `dns.lookup` uses Node's pool of
+ * four threads, which it shares with file access, so a few endpoints with unresponsive name servers could slow down all
+ * other endpoints and your application.
  *
- * A name that no server knows may still be in the hosts file, so such names are looked up by the system, one at a time.
+ * A name that no name server knows may still be in the hosts file. Such names are looked up by the system, one
+ * at a time.
  *
- * @param options the name servers and the timeout for each; `system` resolves names that no server knows
+ * @param options the name servers, their timeout and the system's lookup
  * @example
  * ```ts
  * const sender = createWebhookSender({ lookup: createPublicLookup({ servers: ['9.9.9.9'] }) })
@@ -76,7 +78,7 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
 
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
-    // A silent system delays the next name by a few seconds only.
+    // If the system doesn't respond, the next name has to wait for a few seconds at most.
     lastAsked = Promise.race([asked.catch(() => {}), sleep(timeoutMs, { keepsAlive: false })])
     return asked
   }
@@ -89,23 +91,21 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
   }
 }
 
-/** The lookup for every name from a stranger. */
+/** The default lookup for untrusted names. */
 export const publicLookup: Lookup = createPublicLookup()
 
 /**
- * Reads the host's lookup. Default: {@link publicLookup}, or the lookup of the system if private networks are
- * allowed.
+ * Reads the `lookup` option. Defaults to {@link publicLookup}, or to the system's lookup if private
+ * networks are allowed.
  *
- * @throws `TypeError` for a value that is not a function
+ * @throws `TypeError` if it's not a function
  */
 export function readLookup(given: Lookup | undefined, allowPrivateNetworks: boolean): Lookup {
   const byDefault = allowPrivateNetworks ? systemLookup : publicLookup
   return readFunction('lookup', given) ?? byDefault
 }
 
-/**
- * How long the addresses of one family wait for the other family, in ms: some name servers never respond for IPv6.
- */
+/** How long to wait for the other address family, in milliseconds. Some name servers never answer IPv6 queries. */
 const OTHER_FAMILY_MS = 200
 
 async function settleBoth(
@@ -116,7 +116,7 @@ async function settleBoth(
   const first = Promise.any([four, six].map(async (family) => isFound(await family) || Promise.reject()))
   const enough = first.then(() => sleep(OTHER_FAMILY_MS, { keepsAlive: false })).then(() => [])
   const both = Promise.allSettled([Promise.race([four, enough]), Promise.race([six, enough])])
-  // Rejects when neither family is found; `both` carries that error.
+  // This rejects if neither family is found. We can ignore it because `both` has the error.
   enough.catch(() => {})
   return both
 }
@@ -125,7 +125,7 @@ function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): Loo
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []
 }
 
-/** Returns true if no name server knows the name, or no name server can be reached. */
+/** Returns `true` if no name server knows the name or if none can be reached. */
 function isForSystem(result: PromiseSettledResult<string[]>): boolean {
   return result.status === 'fulfilled' || isNotThere(result.reason) || result.reason?.code === CONNREFUSED
 }

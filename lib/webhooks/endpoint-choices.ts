@@ -4,15 +4,16 @@ import { type Column, columnsOf, type NamedColumn } from '../resources/columns.t
 import { URL_MAX_LENGTH } from './destination.ts'
 import { MAX_PER_SECOND_BOUNDS } from './endpoint-rate.ts'
 
-// An organization's choices about an endpoint: types, inputs, columns, privileges, comparisons and displays follow from this list.
+// The settings of an endpoint that an organization can choose. Types, inputs, columns, privileges, comparisons and
+// displays are all derived from this list.
 
 // --- Inputs ---
 
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
-  // A URL parser removes such characters silently: the log would show another URL than the given one.
+  // URL parsers silently remove these, so the log would show a different URL.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
-  // As parsed, because the log shows where requests go: http:h.example is http://h.example/.
+  // Store the parsed form since the log shows where requests go. For example, http:h.example is http://h.example/.
   v.transform((url) => (URL.canParse(url) ? new URL(url).href : url)),
   field.text(1, URL_MAX_LENGTH),
 )
@@ -24,26 +25,28 @@ const MaxPerSecondSchema = v.nullable(
 
 // --- The list ---
 
-/** The column of a choice. */
 interface Choice extends Column {
   readonly input: v.GenericSchema
-  /** The choice for a new endpoint, unless the organization chooses otherwise. Absent: the organization has to choose. */
+  /** The value for new endpoints if the organization doesn't choose one. If absent, it has to. */
   readonly initial?: unknown
-  /** An attempt needs the choice: `endpoint_target` in SQL gives it. */
+  /** If `true`, the choice is needed for attempts. It's returned by `endpoint_target` in SQL. */
   readonly isSent?: true
 }
 
-/** The choices, in the order of an audit entry's `details.fields`. */
+/** All choices, in the order in which they appear in an audit entry's `details.fields`. */
 export const CHOICES = {
-  /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
+  /** URL of the endpoint. Must be https, public, and on port 443 or at least 1024. Checked again at every attempt. */
   url: { input: UrlSchema, isSent: true },
-  /** The event types to be sent, one at least, each once; null: every type, also types added later. The calls know the service's types. */
+  /**
+   * The event types to send (at least one, without duplicates), or `null` for all types, including any that are added
+   * later. Which types exist is checked by the calls.
+   */
   types: { input: v.nullable(v.array(v.string())), type: 'text[]', initial: null },
-  /** At most 200 characters, for people; may be empty. */
+  /** A description for people. Up to 200 characters, can be empty. */
   description: { input: field.text(0, 200), initial: '' },
   /**
-   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Rejected for a signing secret
-   * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
+   * If `true`, requests also have the Standard Webhooks headers, signed with the same secret. Rejected if Standard
+   * Webhooks can't decode the signing secret, which then has to be rotated first. New endpoints default to `false`.
    */
   standardWebhooks: {
     input: v.boolean('must be true or false'),
@@ -52,8 +55,8 @@ export const CHOICES = {
     isSent: true,
   },
   /**
-   * Deliveries per second that the endpoint gets at most, of all processes together, from 0.01 to 1,000; null: no limit. For a
-   * receiver whose limit is known: the rate of any other receiver is learned from its rejections. Default of a new endpoint: null.
+   * Maximum number of deliveries per second across all processes, from 0.01 to 1,000, or `null` for no limit. Only
+   * needed if you know the receiver's limit, otherwise it's learned from rejections. New endpoints default to `null`.
    */
   maxPerSecond: { input: MaxPerSecondSchema, type: 'float8', initial: null },
 } as const satisfies Readonly<Record<string, Choice>>
@@ -61,8 +64,9 @@ export const CHOICES = {
 type Choices = typeof CHOICES
 
 /**
- * An organization's choices about an endpoint. @typeParam Type by default any string, because another version of the host may have more
- * types
+ * The settings of an endpoint that an organization can choose.
+ *
+ * @typeParam Type defaults to `string`, because other versions of the host may have more types
  */
 export type EndpointChoices<Type extends string = string> = {
   readonly [Field in keyof Choices]: Field extends 'types'
@@ -73,14 +77,14 @@ export type EndpointChoices<Type extends string = string> = {
 /** The columns of {@link EndpointChoices}. */
 export const ENDPOINT_CHOICES: readonly NamedColumn[] = columnsOf({ columns: CHOICES })
 
-/** The choices of a new endpoint, unless the organization chooses otherwise. */
+/** The choices for new endpoints unless the organization chooses otherwise. */
 export const ENDPOINT_DEFAULTS: Omit<EndpointChoices, 'url'> = Object.fromEntries(
   Object.entries<Choice>(CHOICES).flatMap(([name, { initial }]) =>
     initial === undefined ? [] : [[name, initial]],
   ),
 ) as object as Omit<EndpointChoices, 'url'>
 
-/** A choice that an attempt needs. */
+/** The name of a choice that is needed for attempts. */
 export type SentChoice = {
   [Field in keyof Choices]: Choices[Field] extends { readonly isSent: true } ? Field : never
 }[keyof Choices]

@@ -1,94 +1,94 @@
-// The rate of an endpoint that rejects deliveries: how long it backs off, which rate is learned, and when the rejections count for
-// every delivery again. sql/44-endpoint-rates.sql has the same rules for PostgreSQL; test/postgres/endpoint-rates.test.ts compares the
-// two, field by field.
+// The delivery rate of an endpoint that rejects deliveries. This decides how long it backs off, how the rate is
+// learned, and when the endpoint is unlimited again. sql/44-endpoint-rates.sql implements the same rules in PostgreSQL.
+// test/postgres/endpoint-rates.test.ts compares the two.
 //
-// | state       | begins                                            | a claim may take                                  |
-// |-------------|---------------------------------------------------|---------------------------------------------------|
-// | unlimited   | with the endpoint; when the rate passes 1,000/s   | all                                               |
-// | backing off | a rejection                                       | nothing until the wait has passed, then one probe |
-// | paced       | the probe succeeds                                | 0.1 s of the rate, 1 at least, once in that time  |
-// | down        | the probe fails after 450 s of waits              | all: each delivery ends after its own attempts    |
+// | state       | begins                                       | a claim may take                                |
+// |-------------|----------------------------------------------|-------------------------------------------------|
+// | unlimited   | initially, and when the rate exceeds 1,000/s | everything                                      |
+// | backing off | when a delivery is rejected                  | nothing until the wait is over, then one probe  |
+// | paced       | when the probe succeeds                      | what the rate allows in 0.1 s, but at least one |
+// | down        | when a probe fails after 450 s of waiting    | everything, deliveries then run out of attempts |
 //
-// The rate begins at 0.8/s and rises by 10 % with each success, at most twofold in a second, until the first rejection, which takes a
-// quarter away; from then on it rises by 0.3 % with each success. Only successes count while deliveries wait for their turn, so an
-// unused rate stays. A rejection soon after the one before shows that the receiver counts
-// over a longer time: then the rate is at most that of the deliveries it has taken since. Simulated with receivers of 0.1/s to 50/s
-// that count by intervals, windows and buckets: 1 to 8 % of a few hundred requests are rejected, and 0.7 to 0.95 of the receiver's rate
-// is used. Each process adds its first burst of four. A receiver that rejects at random is taken for one with a limit: in ten simulated
-// hours one in a hundred left 4 deliveries a second, one in twenty 0.4, one in five 0.07.
+// The rate starts at 0.8/s. Until the first rejection, each success increases it by 10 %, but it can't more than double
+// within a second. Each rejection reduces it by a quarter, and after that each success adds 0.3 %. Successes only count
+// while deliveries are waiting for their turn, so an unused rate doesn't change. If another rejection follows soon, the
+// receiver is probably counting over a longer period, so the rate is limited to what it has accepted since the previous
+// one. We simulated receivers with limits from 0.1/s to 50/s using intervals, windows and buckets. 1 to 8 % of a few
+// hundred requests were rejected, and 70 to 95 % of the receiver's limit was used. Every process adds an initial burst
+// of four. A receiver that rejects at random looks like one with a limit. After ten simulated hours, a receiver
+// rejecting 1 in 100 was left with 4 deliveries per second, 1 in 20 with 0.4, and 1 in 5 with 0.07.
 
-/** Bounds of an endpoint's `maxPerSecond`. */
+/** Minimum and maximum of an endpoint's `maxPerSecond`. */
 export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
 
-/** Bounds of the wait after a rejection, in ms; the wait is doubled with each failed probe. */
+/** Minimum and maximum wait after a rejection, in milliseconds. The wait doubles with each failed probe. */
 const WAIT_MIN_MS = 1000
 const WAIT_MAX_MS = 60 * 60 * 1000
-/** Sum of the waits since the last success after which a failed probe shows that the endpoint is down, in ms. */
+/** If a probe fails after this much waiting since the last success, the endpoint is down, in milliseconds. */
 const PATIENCE_MS = 450_000
-/** Sum of the waits while an endpoint is down. */
+/** Value of `waitedMs` while an endpoint is down. */
 const DOWN = Number.POSITIVE_INFINITY
-/** Deliveries per second after the first successful probe, and the rate at which an endpoint is unlimited again. */
+/** Rate after the first successful probe and rate at which an endpoint becomes unlimited, in deliveries per second. */
 const START = 0.8
 const UNLIMITED = 1000
-/** Share of the rate that a success adds before the first rejection, and afterwards. */
+/** How much of the rate is added per success, before the first rejection and after it. */
 const RISE_FAST = 0.1
 const RISE = 0.003
-/** Maximum increase of the rate by a success, in deliveries per second: the rate doubles in a second. */
+/** Maximum increase per success in deliveries per second. With this, the rate can at most double within a second. */
 const RISE_MAX = 0.7
-/** Factor of the rate with a rejection. */
+/** Multiplier for the rate after a rejection. */
 const CUT = 0.75
-/** Factor beyond the rate of the last rejection after which the rate rises fast again. */
+/** How far the rate must exceed that of the last rejection to rise fast again, as a multiplier. */
 const BEYOND = 1.25
-/** Factor of the last wait when the endpoint backs off again: probes that failed by chance must not slow it down for good. */
+/** Multiplier for the last wait when backing off again. A few unlucky probes shouldn't slow it down for good. */
 const EASE = 0.7
-/** Waits within which a second rejection comes soon. */
+/** A second rejection is considered soon within this many waits. */
 const SOON = 3
 /** Minimum rate, as a share of one probe per wait. */
 const FLOOR = 0.5
-/** Seconds of the rate that a claim takes at once. */
+/** The time for which a claim can use up the rate in advance, in seconds. */
 const BURST_S = 0.1
-/** Failures in a row, other than rejections, after which an endpoint is not paced. */
+/** Number of consecutive failures, not counting rejections, after which the endpoint is considered down. */
 const FAILURES_MAX = 10
 
-/** The known facts about an endpoint's rate. Moments are in milliseconds of the store's clock. */
+/** What we know about an endpoint's rate. All times are in milliseconds of the store's clock. */
 export interface EndpointRate {
-  /** The organization's own limit; null: none. */
+  /** The limit set by the organization, if any. */
   readonly maxPerSecond: number | null
-  /** Deliveries per second; null: not learned. */
+  /** Deliveries per second, or `null` if no rate has been learned. */
   rate: number | null
-  /** The rate at the last rejection; null: the rate rises fast. */
+  /** The rate at the last rejection, or `null` while the rate rises fast. */
   ceiling: number | null
-  /** The last rejection that counted, and the successes since. */
+  /** Time of the last rejection that counted, and number of successes since then. */
   rejectedAt: number
   accepted: number
-  /** The last wait, and the sum of all waits since the last success: above 0 while the endpoint backs off, infinite while it is down. */
+  /** The last wait, and the sum since the last success, which is 0 unless backing off and infinite while down. */
   waitMs: number
   waitedMs: number
-  /** No delivery is claimed before this moment. */
+  /** No deliveries are claimed before this time. */
   nextAt: number
-  /** Token with which the last probe was claimed. The probe lasts as long as the claim. */
+  /** Claim token of the last probe. The probe is active as long as this claim. */
   probe: string | null
 }
 
-/** The results of an endpoint's attempts that were written together. Null: no such result. */
+/** The results of an endpoint's attempts that were written together. */
 export interface RateResults {
   readonly successes: number
-  /** The claims of the attempts. */
   readonly tokens: readonly string[]
-  /** When the latest successful attempt began, and the latest rejected one. */
+  /** Start of the latest successful and the latest rejected attempt, or `null` if there was none. */
   readonly successAt: number | null
   readonly rejectionAt: number | null
-  /** True if an attempt failed, a rejected one included. */
+  /** `true` if any attempt failed or was rejected. */
   readonly hasFailure: boolean
-  /** The longest time that a rejection asked for, in milliseconds. */
+  /** The longest wait requested by a rejection, in milliseconds. */
   readonly askedMs: number
-  /** Failures of the endpoint in a row, before these. */
+  /** Number of consecutive failures of the endpoint before these results. */
   readonly failures: number
-  /** True if the endpoint has due deliveries that no process has claimed. */
+  /** `true` if the endpoint has due deliveries that aren't claimed by any process. */
   readonly hasDue: boolean
 }
 
-/** Creates the rate of an endpoint without results. */
+/** Creates the rate of an endpoint that has no results yet. */
 export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   const never = Number.NEGATIVE_INFINITY
   return {
@@ -104,7 +104,11 @@ export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   }
 }
 
-/** Computes how many deliveries a claim may take. @param isProbing whether the claim of the last probe is active */
+/**
+ * Returns how many deliveries a claim may take.
+ *
+ * @param isProbing whether the claim of the last probe is still active
+ */
 export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number): number {
   if (known.nextAt > now) return 0
   if (isBackingOff(known)) return isProbing ? 0 : 1
@@ -112,10 +116,10 @@ export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number
 }
 
 /**
- * Spends the rate for deliveries that a claim has taken.
+ * Updates the rate after a claim has taken deliveries.
  *
- * @param token the token of the claim
- * @returns milliseconds until the next delivery or probe has its turn; null if that is not known
+ * @param token the claim's token
+ * @returns milliseconds until the next delivery or probe is allowed, or `null` if unknown
  */
 export function spend(known: EndpointRate, taken: number, token: string, now: number): number | null {
   if (taken > 0 && isBackingOff(known)) known.probe = token
@@ -124,10 +128,10 @@ export function spend(known: EndpointRate, taken: number, token: string, now: nu
 }
 
 /**
- * Judges a rate by results of attempts. A result counts only if its attempt began after the last rejection that counted, so a
- * burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
+ * Updates the rate with the results of attempts. Results of attempts that started before the last counted rejection are
+ * ignored, so a burst that was already on its way counts as one rejection. While backing off, only the probe can fail.
  *
- * @returns false if the endpoint is unlimited again
+ * @returns `false` if the endpoint is unlimited again
  */
 export function judgeRate(known: EndpointRate, results: RateResults, now: number): boolean {
   const { successAt, rejectionAt, hasFailure, askedMs } = results
@@ -197,7 +201,7 @@ function backOff(known: EndpointRate, askedMs: number, now: number): void {
     known.ceiling = known.rate
     known.rate = Math.max(lower, Math.min(known.rate, (FLOOR * 1000) / known.waitMs))
   }
-  // Nearly the wait that was long enough the last time, but no longer than one delivery takes at the rate.
+  // Start with slightly less than the wait that worked last time, but no more than the time per delivery at this rate.
   const lastMs = known.rate === null ? 0 : Math.min(known.waitMs * EASE, 1000 / known.rate)
   known.waitMs = Math.min(WAIT_MAX_MS, Math.max(WAIT_MIN_MS, askedMs, lastMs))
   known.waitedMs = known.waitMs

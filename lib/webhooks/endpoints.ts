@@ -7,132 +7,131 @@ import { ENDPOINT_CHOICES, type EndpointChoices, type SentChoice } from './endpo
 /**
  * - `enabled`: events are sent.
  * - `paused`: deliveries stay pending until the endpoint is resumed.
- * - `disabled`: deliveries are recorded as skipped, and can be recovered later.
+ * - `disabled`: deliveries are marked as skipped and can be recovered later.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
-/**
- * A webhook endpoint as an administrator sees the endpoint: without the signing secret and the values of the headers.
- */
+/** A webhook endpoint as seen by an administrator, without its signing secret and header values. */
 export interface WebhookEndpoint extends EndpointChoices {
-  /** `we_<ulid>`. */
+  /** `we_<ulid>` */
   readonly id: string
-  /** Number of changes by `update`, including header values. */
+  /** Number of times the endpoint has been updated, including its header values. */
   readonly version: number
-  /** The names of the organization's own headers, sent with every attempt. */
+  /** Names of the organization's custom headers, which are sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
-  /** The reason for state `disabled`: `administrator`, `gone` (responded with 410), `failing`; else null. */
+  /** Why the endpoint is disabled: `administrator`, `gone` (responded with 410) or `failing`. Otherwise `null`. */
   readonly disabledReason: string | null
-  /** The time of the first failure since the last success; null: no failure. */
+  /** Time of the first failure since the last success, or `null` if there was none. */
   readonly failingSince: string | null
-  /** Failed attempts since the last success. */
+  /** Number of failed attempts since the last success. */
   readonly failures: number
-  /** The end of the overlap in which the previous secret signs too; null: only one secret signs. */
+  /** When the previous secret stops signing after a rotation, or `null` if there is only one secret. */
   readonly previousSecretExpiresAt: string | null
   readonly createdAt: string
 }
 
-/** What remains of a removed endpoint, for its delivery log. */
+/** The properties of a removed endpoint that are kept for its delivery log. */
 export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'createdAt'>
 
-/** A new endpoint in the form that a store keeps. */
+/** A new endpoint as passed to a store. */
 export interface EndpointRecord
   extends EndpointChoices,
     Pick<WebhookEndpoint, 'id' | 'headerNames' | 'createdAt'> {
-  /** The headers with the values, sealed; null without headers. */
+  /** The sealed custom headers including values, or `null` if there are none. */
   readonly sealedHeaders: string | null
-  /** The signing secret, sealed: a store never holds the open secret. */
+  /** The sealed signing secret. Stores never see the plain secret. */
   readonly sealedSecret: string
 }
 
-/** The fields of an endpoint that an attempt needs as they are. */
+/** Fields of an endpoint that are passed to attempts unchanged. */
 type SentField = 'headerNames' | 'sealedHeaders' | SentChoice
 
-/** {@link SentField} as a list. */
+/** All {@link SentField}s. */
 export const SENT_FIELDS: readonly SentField[] = [
   'headerNames',
   'sealedHeaders',
   ...ENDPOINT_CHOICES.flatMap((choice) => ('isSent' in choice ? [choice.field as SentChoice] : [])),
 ]
 
-/** An endpoint's data for an attempt. */
+/** The data of an endpoint that is needed to make an attempt. */
 export interface EndpointTarget extends Pick<EndpointRecord, SentField> {
-  /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
+  /** The sealed secrets, current one first. There are two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
 }
 
-/** The facts for sending to an endpoint at once. */
+/** The data needed to send a test delivery. */
 export interface TestTarget extends EndpointTarget, Pick<EndpointRecord, 'types'> {
-  /** The store's clock, in milliseconds since 1970. */
+  /** The store's current time in milliseconds since 1970. */
   readonly storeTime: number
 }
 
-/** New headers of an endpoint. */
+/** New headers for an endpoint. */
 export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
-  /** The sealed headers on which the change is based: if the endpoint has other headers, nothing is changed. */
+  /** The sealed headers that this change is based on. If the endpoint's headers are different, nothing is changed. */
   readonly replaces: string | null
 }
 
-/** The fields of an endpoint that can be changed; absent fields stay. */
+/** The fields of an endpoint that can be changed. Absent fields remain unchanged. */
 export interface EndpointChanges extends Partial<EndpointChoices> {
   readonly headers?: HeaderChange
 }
 
 /**
- * The outcome of a change, with the endpoint after the change:
+ * The outcome of a change and the resulting endpoint.
  *
- * - `changed`: the given values are the present values, or were so before a later change.
- * - `conflict`: another call has changed what the change is based on; nothing was changed.
+ * - `changed`: the values were applied, either now or by an earlier call.
+ * - `conflict`: the endpoint was changed by another call in the meantime, so nothing was changed.
  */
 export interface EndpointChangeOutcome {
   readonly outcome: 'changed' | 'conflict'
   readonly endpoint: WebhookEndpoint
 }
 
-/** Asks for a new endpoint. */
+/** A request to create an endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Maximum number of the organization's endpoints, the new endpoint included. */
+  /** Maximum number of endpoints of the organization, including the new one. */
   readonly limit: number
 }
 
-/** Names an endpoint that is removed. */
+/** A request to remove an endpoint. */
 export interface EndpointRemoval extends AuditedRequest {
   readonly endpointId: string
 }
 
-/** Changes an endpoint. */
+/** A request to change an endpoint. */
 export interface EndpointChange extends AuditedRequest {
   readonly endpointId: string
   readonly changes: EndpointChanges
-  /** If the endpoint has another version, nothing is changed. Undefined: any version. */
+  /** The version this change is based on. If the endpoint has another one, nothing is changed. Optional. */
   readonly replaces?: number | undefined
 }
 
-/** Moves an endpoint to another state. */
+/** A request to change the state of an endpoint. */
 export interface EndpointMove extends AuditedRequest {
   readonly endpointId: string
   readonly state: EndpointState
-  /** The states from which the endpoint is moved; in any other state the endpoint stays. */
+  /** The states in which the change is allowed. In any other state, nothing happens. */
   readonly from: readonly EndpointState[]
 }
 
-/** Gives an endpoint a new current secret. */
+/** A request to rotate the signing secret of an endpoint. */
 export interface SecretReplacement extends AuditedRequest {
   readonly endpointId: string
-  /** The id of this rotation, which an endpoint accepts once. Kept in the entry's `details.changeId`. */
+  /** Id of this rotation. An endpoint accepts it only once. Stored in the audit entry's `details.changeId`. */
   readonly changeId: string
   readonly sealedSecret: string
-  /** Milliseconds, by the store's clock, for which the previous secret signs too; 0: only the new secret signs. */
+  /** How long the previous secret continues to sign, in milliseconds by the store's clock. `0` for not at all. */
   readonly overlapMs: number
 }
 
 /**
- * The outcome of a rotation, with the endpoint after the rotation:
+ * The outcome of a rotation and the resulting endpoint.
  *
- * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose result was lost, counts too.
- * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
+ * - `rotated`: the given secret is the current one now. This includes the case that an earlier call succeeded but its
+ *   result was lost.
+ * - `already_exists`: a rotation with the same id but a different secret was made before, so nothing was changed.
  */
 export interface SecretRotation {
   readonly outcome: 'rotated' | 'already_exists'
@@ -142,7 +141,7 @@ export interface SecretRotation {
 /** The credentials of an endpoint as stored. */
 export interface SealedForms {
   readonly sealedSecret: string
-  /** The secret before the last rotation, until it is erased after the overlap; null before the first rotation. */
+  /** The secret before the last rotation, or `null` if there was none or if it was erased after the overlap. */
   readonly previousSealedSecret: string | null
   readonly sealedHeaders: string | null
 }
@@ -151,42 +150,43 @@ export interface SealedForms {
 export interface SealedEndpoint extends SealedForms {
   readonly organizationId: string
   readonly endpointId: string
-  /** The names of the headers; the sealed headers open only beside these names. */
+  /** The header names. They are needed to open the sealed headers. */
   readonly headerNames: readonly string[]
-  /** True if the overlap of the previous secret has ended, by the store's clock; false without a previous secret. */
+  /** `true` if there is a previous secret and its overlap is over, by the store's clock. */
   readonly isPreviousExpired: boolean
 }
 
-/** Asks for other sealed forms of the same credentials. */
+/** A request to replace the stored form of an endpoint's credentials without changing the credentials themselves. */
 export interface SealedExchange {
   readonly organizationId: string
   readonly endpointId: string
   readonly from: SealedForms
-  /** `previousSealedSecret`: null drops a previous secret that has expired. */
+  /** If `previousSealedSecret` is `null`, an expired previous secret is dropped. */
   readonly to: SealedForms
 }
 
 // --- Store ---
 
-/** The slice of a store for webhook endpoints. */
+/** The part of a store that handles webhook endpoints. */
 export interface EndpointStore {
   /**
-   * Inserts an endpoint, enabled, unless the id is taken or the limit reached: exact also among calls at the same time.
-   * Removed endpoints do not count, but their ids stay taken. A stored endpoint with the same id and the same sealed
-   * form of the current secret is the same endpoint. A limit below the present number of endpoints removes no endpoint.
+   * Inserts an endpoint in state `enabled`, unless the id is taken or the limit is reached. The limit is exact even for
+   * concurrent calls. Removed endpoints don't count toward it, but their ids remain taken. If the id exists and the
+   * sealed secret is the same, it's treated as the same endpoint. Existing endpoints are kept even if the limit is
+   * lower than their number.
    */
   insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
 
-  /** Reads an endpoint; `null` if there is no such endpoint, and after the removal. */
+  /** Returns an endpoint, or `null` if it doesn't exist or was removed. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint | null>
 
-  /** Lists the endpoints of the organization that have not been removed, newest first. */
+  /** Lists the endpoints of the organization, newest first. Removed endpoints aren't included. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
   /**
    * Lists the removed endpoints that the store still keeps, newest first.
    *
-   * @param before the id of the previous page's last endpoint; null: from the newest
+   * @param before the id of the last endpoint on the previous page, or `null` to start with the newest
    */
   listRemoved(
     organizationId: string,
@@ -194,48 +194,49 @@ export interface EndpointStore {
     before: string | null,
   ): Promise<readonly RemovedEndpoint[]>
 
-  /** Reads the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
+  /** Returns what is needed for a test delivery, regardless of the endpoint's state, or `null` if it doesn't exist. */
   getTarget(organizationId: string, endpointId: string): Promise<TestTarget | null>
 
   /**
-   * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
-   * if no value is new, no entry is written and the version stays.
+   * Changes the given fields, all or none of them. The names of the fields whose value changed are stored in
+   * `details.fields` of the audit entry. If nothing changed, no entry is written and the version stays the same.
    *
-   * Another URL or `maxPerSecond` forgets the learned rate.
+   * Changing the URL or `maxPerSecond` resets the learned rate.
    *
-   * @returns `null` if there is no such endpoint
+   * @returns the outcome, or `null` if the endpoint doesn't exist
    */
   update(request: EndpointChange): Promise<EndpointChangeOutcome | null>
 
   /**
-   * Moves the endpoint to a state if the present state is in `from`. Enabling forgets the failures and the learned rate;
-   * disabling has the reason `administrator`.
+   * Changes the state of an endpoint if its current state is in `from`. Enabling it resets its failures and learned
+   * rate. Disabling it sets the reason to `administrator`.
    *
-   * @returns the endpoint after the call, moved or not; `null` if there is no such endpoint
+   * @returns the endpoint after the call, whether it was changed or not, or `null` if it doesn't exist
    */
   setState(request: EndpointMove): Promise<WebhookEndpoint | null>
 
   /**
-   * Removes the endpoint and the secrets: the endpoint is no longer listed, and nothing more is sent. The delivery log
-   * stays until the purge; pending deliveries become skipped.
+   * Removes an endpoint and its secrets. It's no longer listed and nothing more is sent to it. Its delivery log is kept
+   * until it's purged. Pending deliveries become skipped.
    *
-   * @returns true if there was such an endpoint; true again for the same entry
+   * @returns `true` if the endpoint existed, including when it was removed with the same entry before
    */
   remove(request: EndpointRemoval): Promise<boolean>
 
   /**
-   * Makes a secret the current secret, unless a rotation of the same id was made before: of two calls at the same time only
-   * one rotates. The previous secret signs too for `overlapMs` by the store's clock; older secrets sign no longer. The same
-   * sealed secret again changes nothing.
+   * Makes the given secret the current one unless a rotation with the same id was made before. If two calls run at the
+   * same time, only one of them rotates. The previous secret continues to sign for `overlapMs` by the store's clock,
+   * older ones no longer do. Passing the same sealed secret again changes nothing.
    *
-   * @returns `null` if there is no such endpoint
+   * @returns the outcome, or `null` if the endpoint doesn't exist
    */
   rotateSecret(request: SecretReplacement): Promise<SecretRotation | null>
 
   /**
-   * Lists the sealed credentials of all organizations' endpoints that haven't been removed, by (organization id, endpoint id).
+   * Lists the sealed credentials of all endpoints of all organizations, ordered by (organization id, endpoint id).
+   * Removed endpoints aren't included.
    *
-   * @param after the last endpoint of the previous part; null: from the first
+   * @param after the last endpoint of the previous part, or `null` to start with the first
    */
   listSealed(
     limit: number,
@@ -243,11 +244,11 @@ export interface EndpointStore {
   ): Promise<readonly SealedEndpoint[]>
 
   /**
-   * Exchanges the sealed credentials of an endpoint, if the request names the present forms. No audit entry is written,
-   * because no administrator has changed anything.
+   * Replaces the stored credentials of an endpoint if they still match `from`. No audit entry is written, because this
+   * isn't a change by an administrator.
    *
-   * @returns true if the endpoint has the new forms, also for the same request again; false when another call has
-   *   changed a form, and when there is no such endpoint
+   * @returns `true` if the credentials were replaced, including by an earlier identical call, or `false` if they were
+   * changed by another call or the endpoint doesn't exist
    */
   exchangeSealed(request: SealedExchange): Promise<boolean>
 }

@@ -1,76 +1,80 @@
 import type { EventRecord } from '../writes/event-envelope.ts'
 import type { DeliveryState } from './deliveries.ts'
 
-/** An event as the event log shows it, also one that no endpoint wanted. */
+/** An event in the event log. Includes events that weren't sent to any endpoint. */
 export interface LoggedEvent {
   readonly id: string
   readonly type: string
-  /** The moment of publishing by the store's clock. The envelope's own `createdAt`, by the publisher's clock, is in the body. */
+  /** When the event was published, by the store's clock. The `createdAt` in the body is by the publisher's clock. */
   readonly createdAt: string
-  /** The only endpoint that gets the event, because a backfill made it; null for every other event. */
+  /** If the event was created by a backfill, the only endpoint it's sent to. Otherwise `null`. */
   readonly onlyEndpointId: string | null
-  /** The number of deliveries in each state; empty when no endpoint wanted the event. */
+  /** The number of deliveries in each state. Empty if no endpoint was subscribed to the event. */
   readonly deliveries: Readonly<Partial<Record<DeliveryState, number>>>
 }
 
 /** An event with its body. */
 export interface LoggedEventBody extends LoggedEvent {
-  /** The envelope as it is sent, byte for byte. */
+  /** The envelope exactly as it's sent. */
   readonly body: string
 }
 
 /**
- * Selects events; an absent property selects all. A host's calls take moments as a `Date`, or as ISO 8601 with a time zone, and a store
- * as ISO 8601.
+ * Filters events. Absent properties match everything. Host calls accept times as a `Date` or as ISO 8601 with a time
+ * zone, stores as ISO 8601.
  */
 export interface EventFilter<Moment = string, Type extends string = string> {
   readonly type?: Type | undefined
-  /** Only events about this record, such as an invoice: see `EventRecord.subjectId`. */
+  /** Only events about this record, for example an invoice. See `EventRecord.subjectId`. */
   readonly subjectId?: string | undefined
-  /** Published at this moment or later, by the store's clock. */
+  /** Only events published at or after this time, by the store's clock. */
   readonly since?: Moment | undefined
-  /** Published before this moment: as `since`. */
+  /** Only events published before this time, by the store's clock. */
   readonly until?: Moment | undefined
 }
 
 /** A page of the event log. */
 export interface LoggedEvents {
-  /** Newest first. With a type, fewer than the limit although more are left, because a page inspects some thousand events at most. */
+  /**
+   * The events, newest first. If filtered by type, there can be fewer than the limit even though more exist, since only
+   * a few thousand events are inspected per page.
+   */
   readonly events: readonly LoggedEvent[]
-  /** The `before` of the following page; null: no event is left. */
+  /** The `before` of the next page, or `null` if there are no more events. */
   readonly next: string | null
 }
 
-/** An event without its content, in the order of the event log. */
+/** An event without its content. */
 export interface EventNote {
   readonly id: string
-  /** The moment of publishing by the store's clock, ISO 8601. */
+  /** When the event was published, by the store's clock. ISO 8601. */
   readonly at: string
-  /** The place of the event in the event log. */
+  /** Position of the event in the event log. */
   readonly place: string
   readonly type: string
   readonly onlyEndpointId: string | null
 }
 
 /**
- * A moment of a store, to tell which writes have ended. If `begun` of one mark is not greater than `ended` of a later
- * mark, then every write that had begun at the first mark has ended at the second.
+ * A point in time in a store, used to find out which writes have ended. If `begun` of one mark is not greater than
+ * `ended` of a later mark, all writes that had begun at the first mark have ended at the second.
  */
 export interface WriteMark {
-  /** The store's clock, in milliseconds since 1970. */
+  /** The store's time in milliseconds since 1970. */
   readonly at: number
-  /** A whole number in decimal digits: the writes that have begun have smaller numbers. */
+  /** An integer in decimal digits. All writes that have begun have smaller numbers. */
   readonly begun: string
-  /** A whole number in decimal digits: all writes with smaller numbers have ended. */
+  /** An integer in decimal digits. All writes with smaller numbers have ended. */
   readonly ended: string
 }
 
-/** The slice of a store for reading the events of an organization. */
+/** The part of a store for reading an organization's events. */
 export interface EventLogStore {
   /**
-   * Lists the newest events that the filter selects, by publishing time; events of one write in reverse order.
+   * Lists the newest events that match the filter by publishing time. Events of the same write are in reverse order.
    *
-   * @param before the id of the previous page's last event; null: from the newest. After an unknown id the page is empty
+   * @param before the id of the last event on the previous page, or `null` to start with the newest. If the id is
+   * unknown, the page is empty
    */
   list(
     organizationId: string,
@@ -79,14 +83,14 @@ export interface EventLogStore {
     before: string | null,
   ): Promise<LoggedEvents>
 
-  /** Reads an event; `null` if there is no such event. */
+  /** Returns an event, or `null` if it doesn't exist. */
   get(organizationId: string, eventId: string): Promise<LoggedEventBody | null>
 
   /**
-   * Notes the events from a moment on, oldest first.
+   * Lists the events since a point in time, oldest first.
    *
    * @param since ISO 8601
-   * @param after the place of the previous page's last event; null: from `since` on
+   * @param after the `place` of the last event on the previous page, or `null` to start at `since`
    */
   listSince(
     organizationId: string,
@@ -95,9 +99,9 @@ export interface EventLogStore {
     after: string | null,
   ): Promise<readonly EventNote[]>
 
-  /** Reads events, in no certain order. Unknown events are left out. */
+  /** Reads several events in no particular order. Unknown events are left out. */
   read(organizationId: string, eventIds: readonly string[]): Promise<readonly EventRecord[]>
 
-  /** Marks the present moment. */
+  /** Returns a mark for the current point in time. */
   mark(organizationId: string): Promise<WriteMark>
 }

@@ -1,39 +1,42 @@
-// A restored backup or a staging copy has the pending deliveries of production. The host names its installation, the name is in the
-// database, and a delivery loop with another name waits.
+// A restored backup or staging copy contains the pending deliveries of production. To keep them from being sent again,
+// the host can name its installation. The name is stored in the database, and delivery loops with another name wait.
 
 /** The installation that a database belongs to. */
 export interface Installation {
-  /** Null if no loop with a name has started on the database. */
+  /** `null` if no loop with a name has been started on the database. */
   readonly name: string | null
   /**
-   * True if the server or the database is another one than when a loop first started: a restore, a copy, or the work of `pg_upgrade`. A hint
-   * only, because a snapshot of the volume keeps both.
+   * `true` if the server or database isn't the one on which a loop was first started. This happens after a restore, a
+   * copy or `pg_upgrade`. It's only a hint, since snapshots of the volume aren't detected.
    */
   readonly isMoved: boolean
 }
 
-/** Advice for a copy. */
 const COPY_ADVICE =
   'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
-/** Advice for an unnamed database that has moved. */
+/** What to do if an unnamed database has moved. */
 export const MOVED_ADVICE: string = `${COPY_ADVICE}; after a restore or an upgrade of production: business-api-kit adopt`
 
-/** Describes the installation of a database, to follow "the database". @param found null: no loop has started yet */
+/**
+ * Describes the installation of a database, for use after "the database".
+ *
+ * @param found `null` if no loop has been started yet
+ */
 export function describeInstallation(found: Installation | null): string {
   if (found === null) return 'has no name, and no delivery loop has started on it'
   const whose = found.name === null ? 'has no name' : `belongs to the installation '${found.name}'`
   return `${whose}, and ${found.isMoved ? 'was restored, copied or upgraded since its loops started' : 'is where its loops started'}`
 }
 
-/** Why a loop waits on a database, and how to go on. */
+/** Why a loop is waiting and how to resume it. */
 export interface Hold {
-  /** To follow "because". */
+  /** The reason, for use after "because". */
   readonly reason: string
   readonly advice: string
 }
 
-/** Compares a database's installation with a loop's. @returns null if the loop works there */
+/** Compares the installations of a database and a loop. @returns why the loop has to wait, or `null` if it doesn't */
 export function holdOf(found: Installation, own: string | null): Hold | null {
   const { name, isMoved } = found
   if (name === own || (name === null && !isMoved)) return null
@@ -45,11 +48,12 @@ export function holdOf(found: Installation, own: string | null): Hold | null {
   }
 }
 
-/** The slice of a store for the installation. Missing in a store whose data cannot be copied. */
+/** The part of a store that handles the installation. Absent in stores whose data can't be copied. */
 export interface InstallationStore {
   /**
-   * Reads the installation. A database without a name gets the given name, unless it has moved. @param name of the loop; null if
-   * unnamed
+   * Reads the installation. If the database doesn't have a name and hasn't moved, it's given the name.
+   *
+   * @param name the loop's name, or `null` if it has none
    */
   check(name: string | null): Promise<Installation>
 }

@@ -7,32 +7,31 @@ import {
   randomBytes,
 } from 'node:crypto'
 
-/** Encrypts strings with AES-256-GCM: the first key seals, all keys open. */
+/** Encrypts strings with AES-256-GCM. The first key is used for sealing, and any of them can open a string. */
 export interface KeyRing {
   readonly isEmpty: boolean
   /**
-   * Seals a string under the first key.
+   * Seals a string with the first key.
    *
-   * @param binding authenticated and not stored: the sealed form opens with the same binding only
-   * @throws `Error` for an empty ring
+   * @param binding authenticated but not stored, so the same binding is needed to open the string
+   * @throws `Error` if there are no keys
    */
   seal(text: string, binding: readonly string[]): string
-  /** Opens a sealed form. */
   open(sealed: string, binding: readonly string[]): Opening
-  /** Returns whether a form is sealed under the first key. */
+  /** Returns `true` if the string was sealed with the first key. */
   isCurrent(sealed: string): boolean
 }
 
-/** The decrypted string, or why it can't be decrypted: the end of a message after "because". */
+/** The decrypted string, or the reason why it couldn't be decrypted, for use in a message after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
 const SEALED = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]*)\.([\w-]{22})$/
 
 /**
- * Reads the option `secretKeys`.
+ * Creates a key ring from the `secretKeys` option.
  *
- * @throws `TypeError` for a key that cannot be used; the message does not repeat the key
+ * @throws `TypeError` if a key can't be used. The message doesn't include the key
  */
 export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): KeyRing {
   const ring = readKeys(secretKeys)
@@ -63,7 +62,7 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
 
 // --- Keys ---
 
-/** By key id, in the order given. */
+/** Returns the keys by id, in the given order. */
 function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, KeyObject> {
   if (!Array.isArray(secretKeys)) {
     throw new TypeError("Cannot use option 'secretKeys' because it must be a list of keys")
@@ -90,13 +89,13 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
 function decodeKey(text: string): Uint8Array | null {
   const isHex = /^[0-9a-f]{64}$/i.test(text)
   const bytes = Buffer.from(text, isHex ? 'hex' : 'base64')
-  // A decoder ignores unknown characters: a key with a typing error would be another key.
+  // `Buffer.from` ignores invalid characters, so a mistyped key would silently become a different key.
   const unpadded = text.replace(/=$/, '')
   const isExact = [bytes.toString('base64').replace(/=$/, ''), bytes.toString('base64url')].includes(unpadded)
   return isHex || isExact ? bytes : null
 }
 
-/** Makes the id of a key, which tells keys apart and reveals nothing about the bytes of a random key. */
+/** Returns the id of a key. Ids distinguish keys without revealing anything about the bytes of a random key. */
 function identify(key: Uint8Array): string {
   return createHash('sha256').update(key).digest().subarray(0, 6).toString('base64url')
 }
@@ -104,7 +103,7 @@ function identify(key: Uint8Array): string {
 // --- AES-256-GCM ---
 
 const CIPHER = 'aes-256-gcm'
-/** Given on both sides: otherwise a tag cut to four bytes would be accepted. */
+/** Has to be set on both sides. Otherwise a tag truncated to four bytes would be accepted. */
 const TAG = { authTagLength: 16 }
 
 interface Ciphertext {
@@ -121,7 +120,7 @@ function encrypt(text: string, binding: readonly string[], key: KeyObject): read
   return [nonce, ciphertext, cipher.getAuthTag()]
 }
 
-/** `null` for a ciphertext that the key did not make with this binding. */
+/** Returns `null` if the string wasn't encrypted with this key and binding. */
 function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject): string | null {
   try {
     const decipher = createDecipheriv(CIPHER, key, decode(sealed.nonce), TAG)
@@ -132,7 +131,7 @@ function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject)
   }
 }
 
-/** As JSON, so no two bindings have the same bytes. */
+/** Uses JSON so that different bindings never have the same bytes. */
 function toBytes(binding: readonly string[]): Buffer {
   return Buffer.from(JSON.stringify(binding))
 }

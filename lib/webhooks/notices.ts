@@ -1,52 +1,52 @@
 import type { EndpointRef, FailedDelivery } from './claims.ts'
 
-// Notices for the host's operators, sent while webhooks are delivered. Notices go to the host's own code and never to a
-// subscriber: a webhook about failing webhooks would fail as well.
+// Notices for the host's operators, sent while webhooks are being delivered. They are passed to the host's code, never
+// to a subscriber, because a webhook about failing webhooks would fail too.
 
 // --- Types ---
 
 /**
- * An endpoint has reached half of the failures that disable it. Sent once for each series of failures, which ends with a
+ * An endpoint has reached half of the failures that disable it. Sent once per series of failures. A series ends with a
  * success or when an administrator enables the endpoint.
  */
 export interface EndpointFailingNotice extends EndpointRef {
   readonly kind: 'endpoint_failing'
-  /** Failed attempts since the last success. */
+  /** Number of failed attempts since the last success. */
   readonly failures: number
-  /** When the first of these failures ended; null after a later success. */
+  /** When the first of these failures ended, or `null` if there has been a success since. */
   readonly failingSince: string | null
 }
 
-/** An endpoint was disabled by failures. Not sent when an administrator disables the endpoint. */
+/** An endpoint was disabled because of failures. Not sent if it was disabled by an administrator. */
 export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
-  /** `failing`: too many failures for too long. `gone`: the endpoint responded with 410. */
+  /** `failing` if it failed too often for too long, `gone` if it responded with 410. */
   readonly reason: 'failing' | 'gone'
-  /** As in {@link EndpointFailingNotice}. */
+  /** See {@link EndpointFailingNotice}. */
   readonly failures: number
   readonly failingSince: string | null
 }
 
 /**
- * Deliveries of an endpoint failed for good: the first, and all that followed within five seconds of the previous. With
- * `deliveryNotices: 'each'`, a notice for each delivery.
+ * Deliveries of an endpoint failed for good. Covers the first failure and any that follow within five seconds of the
+ * previous one. With `deliveryNotices: 'each'`, a separate notice is sent for each delivery.
  *
- * Every delivery is counted at least once for each round of attempts, and twice when a late result equals the result that counted.
- * A delivery can be missing only when a process dies before the notice is sent.
+ * Each delivery is counted at least once per round of attempts, and may be counted twice if a late result is the same
+ * as the one that counted. A delivery is only missed if a process dies before the notice is sent.
  */
 export interface DeliveryFailedNotice extends FailedDelivery {
   readonly kind: 'delivery_failed'
-  /** Deliveries of the endpoint that failed together, with this first one. */
+  /** Number of the endpoint's deliveries that failed together, including this first one. */
   readonly count: number
 }
 
-/** The previous signing secret of a rotation will soon expire. Sent once for each rotation. */
+/** The previous signing secret of a rotation is about to expire. Sent once per rotation. */
 export interface SecretExpiringNotice extends EndpointRef {
   readonly kind: 'secret_expiring'
   readonly expiresAt: string
 }
 
-/** An API key will soon expire. Sent once for each key, and again after a change of the expiry. */
+/** An API key is about to expire. Sent once per key, and again if its expiry changes. */
 export interface ApiKeyExpiringNotice {
   readonly kind: 'api_key_expiring'
   readonly organizationId: string
@@ -56,63 +56,63 @@ export interface ApiKeyExpiringNotice {
 }
 
 /**
- * The signing secret or the headers of an endpoint are stored unsealed although there are keys, and were used because
- * `allowPlaintextSecrets` is set. Sent once for each endpoint and process.
+ * An endpoint's signing secret or headers are stored as plain text even though there are keys, and
+ * `allowPlaintextSecrets` permits using them. Sent once per endpoint and process.
  */
 export interface SecretUnsealedNotice extends EndpointRef {
   readonly kind: 'secret_unsealed'
 }
 
-/**
- * Old events are not purged in time. Sent once by each process, and again after the purge has succeeded or has caught up.
- */
+/** The purge of old events is behind. Sent once per process, and again after it has succeeded or caught up. */
 export interface RetentionBehindNotice {
   readonly kind: 'retention_behind'
-  /** `failing`: three parts of the purge in a row have failed. `slow`: for 10 minutes the purge has been an hour behind. */
+  /** `failing` if three parts of the purge failed in a row, `slow` if it has been an hour behind for 10 minutes. */
   readonly reason: 'failing' | 'slow'
   /** Age at which events are purged, in milliseconds. */
   readonly retentionMs: number
-  /** How far the oldest event that the purge hasn't reached exceeds `retentionMs`, in ms; null for `failing`. */
+  /** How much older than `retentionMs` the oldest event to purge is, in milliseconds. `null` if `failing`. */
   readonly lagMs: number | null
-  /** Failed parts since the last successful part. */
+  /** Number of failed parts since the last successful one. */
   readonly failures: number
 }
 
 /**
- * Events older than the retention are retained with their whole day, because a delivery of that day is still open: an endpoint was
- * paused for longer than the retention. Sent once by each process for each endpoint, while a day is retained for the endpoint. A day
- * with open deliveries of several endpoints is retained for each endpoint in turn.
+ * Events past their retention are kept, along with their whole day, because a delivery of that day is still open. This
+ * happens if an endpoint was paused for longer than the retention. Sent once per process and endpoint while a day is
+ * kept because of the endpoint. If a day has open deliveries of several endpoints, each of them is reported in turn.
  */
 export interface EventsKeptNotice extends EndpointRef {
   readonly kind: 'events_kept'
-  /** Creation of an open delivery in the oldest such day. */
+  /** When an open delivery in the oldest such day was created. */
   readonly since: string
 }
 
 /**
- * The database belongs to another installation, or has no name and was restored, copied or upgraded since a loop first started. Sent once
- * by each loop, and again for another installation.
+ * The database belongs to another installation, or it has no name and was restored, copied or upgraded since a loop
+ * first started. Sent once per loop, and again if the installation changes.
  */
 export interface InstallationDiffersNotice {
   readonly kind: 'installation_differs'
-  /** True: the loop waits. False if neither loop nor database has a name, because `pg_upgrade` looks the same as a copy. */
+  /**
+   * Whether the loop is waiting. `false` if neither the loop nor the database has a name, because a copy can't be
+   * distinguished from `pg_upgrade`.
+   */
   readonly isWaiting: boolean
-  /** The loop's installation; null: option `installation` is not set. */
+  /** The loop's installation, or `null` if the `installation` option isn't set. */
   readonly installation: string | null
-  /** Null: the installation has no name. */
+  /** The database's installation, or `null` if it has no name. */
   readonly databaseInstallation: string | null
-  /** How to go on. */
+  /** How to resolve this. */
   readonly advice: string
 }
 
-/** A notice of a secret or an API key about to expire. */
+/** A notice about a secret or API key that is about to expire. */
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
 /**
- * A notice for operators. The process that has written the cause sends the notice after the write: "once" counts over
- * all processes. A notice is lost when that process dies at the same moment, and sent again after a crash of the
- * database that undoes some attempts. The list of endpoints, the delivery log and the list of keys always show the
- * present state.
+ * A notice for operators, sent by the process that caused it after writing the cause. So "once" applies across all
+ * processes. A notice is lost if that process dies right then, and it's sent again if the database crashes and loses
+ * some attempts. The endpoint list, delivery log and key list always show the current state.
  */
 export type Notice =
   | EndpointFailingNotice
@@ -124,7 +124,7 @@ export type Notice =
   | InstallationDiffersNotice
   | ExpiryNotice
 
-/** Log level and message of each notice. A failed delivery is `info`, because a dead endpoint makes many. */
+/** Log level and message of each notice. Failed deliveries are `info` because a dead endpoint causes lots of them. */
 export const NOTICE_LINES: Readonly<Record<Notice['kind'], readonly ['info' | 'warn', string]>> = {
   endpoint_failing: ['warn', 'Webhook endpoint failing'],
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
@@ -139,28 +139,28 @@ export const NOTICE_LINES: Readonly<Record<Notice['kind'], readonly ['info' | 'w
 
 // --- Store ---
 
-/** Asks for notices of expiries. */
+/** A request to claim notices about upcoming expiries. */
 export interface ExpiryRequest {
-  /** A name that no other request has. */
+  /** A unique token for this request. */
   readonly token: string
-  /** Time between a notice and the expiry of a previous signing secret, in milliseconds; null: no notice. */
+  /** How long before a previous signing secret expires to send a notice, in milliseconds. `null` for no notices. */
   readonly secretsWithinMs: number | null
-  /** Time between a notice and the expiry of an API key, in milliseconds; null: no notice. */
+  /** How long before an API key expires to send a notice, in milliseconds. `null` for no notices. */
   readonly apiKeysWithinMs: number | null
   /** Maximum number of notices of each kind. */
   readonly limit: number
 }
 
-/** The notices of a store that are caused by time alone. */
+/** The part of a store that handles notices caused by the passage of time. */
 export interface NoticeStore {
   /**
-   * Claims the notices of secrets and keys about to expire, of all organizations, by expiry: each expiry is claimed
-   * once, by one process. A secret that is rotated again and a key with another expiry are claimed anew. Expired
-   * secrets and keys, revoked keys and secrets of removed endpoints are left out.
+   * Claims notices about secrets and keys of any organization that are about to expire, ordered by expiry. Each expiry
+   * is only claimed once, by one process. It can be claimed again if the secret is rotated again or the key's expiry
+   * changes. Leaves out expired secrets and keys, revoked keys and secrets of removed endpoints.
    *
-   * Previous secrets whose overlap has ended are erased, up to the limit.
+   * Also erases previous secrets whose overlap is over, up to the limit.
    *
-   * The same token again answers the same notices that still hold, and more up to the limit.
+   * If the token is reused, the same notices are returned if they still apply, plus others up to the limit.
    */
   claimExpiring(request: ExpiryRequest): Promise<readonly ExpiryNotice[]>
 }

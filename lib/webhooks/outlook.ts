@@ -1,16 +1,16 @@
 import type { DeliveryState } from './deliveries.ts'
 
-// The numbers behind a question before an act that ends something, the same on the command line and on the settings page.
+// The numbers that the command line and settings page show before disabling or removing an endpoint.
 
-/** Counts of deliveries end here: no question depends on a larger number. */
+/** Maximum number of deliveries to count. No confirmation depends on a larger number. */
 export const DELIVERY_COUNT_MAX = 10_000
 
-/** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
+/** States that can be recovered, because the subscriber didn't receive it and no administrator cancelled it. */
 export const RECOVERABLE: readonly DeliveryState[] = ['failed', 'skipped']
 
-/** The deliveries that an endpoint loses when it is disabled or removed, each number up to {@link DELIVERY_COUNT_MAX}. */
+/** The deliveries affected if an endpoint is disabled or removed. Counts stop at {@link DELIVERY_COUNT_MAX}. */
 export interface EndpointOutlook {
-  /** Pending deliveries. An attempt under way cannot be taken back, and does not count. */
+  /** Pending deliveries. Attempts in flight aren't included since they can't be stopped. */
   readonly waiting: number
   /** Deliveries that could be sent again. */
   readonly recoverable: number
@@ -26,7 +26,7 @@ export interface CountingSettings {
   }
 }
 
-/** Counts what would happen to the deliveries of an endpoint. */
+/** Counts the deliveries of an endpoint that would be affected. */
 export async function readOutlook(
   { deliveries }: CountingSettings,
   organizationId: string,

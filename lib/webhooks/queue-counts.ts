@@ -1,36 +1,36 @@
-/** Selects an organization's deliveries, or one endpoint's. */
+/** Selects the deliveries of an organization or of one endpoint. */
 export interface QueueTarget {
   readonly organizationId: string
-  /** Absent: all endpoints of the organization. */
+  /** All endpoints of the organization if absent. */
   readonly endpointId?: string | undefined
 }
 
 /**
- * The deliveries that are not finished, and the failed ones. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
- * 10,001, stands for every greater count. Counting ends there, so the counts cost the same with a thousand due deliveries
- * and with a million. A store may count too few, and miss the oldest, in a queue of more than 30,000 deliveries
- * and 1,000 endpoints. Of the deliveries that wait for a retry or are being sent, a store may read 10,000 only, those that are due
- * soonest. Among these, deliveries of disabled endpoints and other organizations don't count, so the count may be too low.
+ * Counts of unfinished and failed deliveries. Each count is exact up to {@link QUEUE_COUNT_MAX}, and 10,001 means that
+ * there are more. Since counting stops there, a million due deliveries cost no more to count than ten thousand. If the
+ * queue has more than 30,000 deliveries and 1,000 endpoints, a store may count too few and miss the oldest one. A store
+ * may also only read the 10,000 deliveries that are due soonest among those waiting for a retry or being sent. Since
+ * that includes deliveries of disabled endpoints and other organizations, the count can be too low.
  */
 export interface QueueCounts {
-  /** Deliveries of enabled endpoints that are due. */
+  /** Due deliveries of enabled endpoints. */
   readonly due: number
   /**
-   * Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. Deliveries of backfills, which wait
-   * for all others of the organization, do not count here.
+   * How long the oldest due delivery has been due, in milliseconds, or 0 if none are due. Ignores backfill deliveries,
+   * as they have to wait for all other deliveries of the organization.
    */
   readonly oldestDueMs: number
-  /** Deliveries that wait for a retry, to enabled and paused endpoints. */
+  /** Deliveries waiting for a retry, for both enabled and paused endpoints. */
   readonly backingOff: number
-  /** Deliveries of paused endpoints that would be due. */
+  /** Deliveries of paused endpoints that would be due otherwise. */
   readonly paused: number
-  /** Claimed by any process. */
+  /** Deliveries claimed by any process. */
   readonly sending: number
-  /** Failed deliveries that have not been recovered, also of removed endpoints. Purged with the event. */
+  /** Failed deliveries that haven't been recovered, even of removed endpoints. Purged along with their event. */
   readonly failed: number
-  /** True if a part of the store could not be reached, and its deliveries are not counted. Absent: all are. */
+  /** `true` if part of the store couldn't be reached, so its deliveries aren't included. */
   readonly isPartial?: boolean | undefined
 }
 
-/** The maximum exact count of {@link QueueCounts}. */
+/** Counts of {@link QueueCounts} are exact up to this number. */
 export const QUEUE_COUNT_MAX = 10_000

@@ -3,30 +3,34 @@ import type { Event } from '../resources/event-catalogue.ts'
 import { VERIFY_NAMES, type VerifyWebhookOptions } from './signature-header.ts'
 import { WEBHOOK_MALFORMED, WEBHOOK_METHOD, WEBHOOK_TOO_LARGE, WebhookError } from './webhook-error.ts'
 
-// The parts of receiving a webhook that the receiver for Node and the receiver for fetch share. Nothing of Node is loaded or used here.
+// Code shared by the webhook receivers for Node and fetch. Must not import anything from Node.
 
 /** Options of `receiveWebhook`. */
 export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
-  /** The signing secret of the endpoint, taken literally, `whsec_` included; during a rotation both secrets. */
+  /** The endpoint's signing secret, including the `whsec_` prefix. Pass both secrets during a rotation. */
   secret: string | readonly string[]
   /**
-   * Looks up an event id in a table of the subscriber: true if the event was received before. Every attempt of a delivery
-   * carries the same event id, and an attempt with a lost response is repeated. Default: every event is new.
+   * Returns `true` if you have received this event id before, for example by looking it up in a table. An attempt is
+   * repeated with the same event id if its response gets lost. By default every event is considered new.
    */
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
-  /** Bytes of a body at most. Default 1,048,576: four times the largest event. */
+  /** Maximum size of the body in bytes. Defaults to 1,048,576, four times the size of the largest event. */
   maxBodyBytes?: number | undefined
-  /** The beginning of the headers' names. Default `X-SERVICE`, as in `X-SERVICE-Signature`. */
+  /** The prefix of the header names. Defaults to `X-SERVICE`, as in `X-SERVICE-Signature`. */
   headerPrefix?: string | undefined
 }
 
-/** A webhook with a right signature. @typeParam Own the types beside the catalogue with their data: see {@link Event} */
+/**
+ * A webhook with a valid signature.
+ *
+ * @typeParam Own your own event types and their data, see {@link Event}
+ */
 export interface ReceivedWebhook<Own extends object = object> {
-  /** `switch (event.type)` knows the data of each type. */
+  /** The event. You can use `switch (event.type)` to narrow the type of its data. */
   readonly event: Event<Own>
-  /** True if `isSeen` knew the event: respond with 2xx and do nothing. */
+  /** `true` if `isSeen` knew the event. Respond with 2xx and do nothing. */
   readonly isRepeat: boolean
-  /** The time of the attempt, in Unix seconds. */
+  /** When the attempt was made, as Unix time in seconds. */
   readonly timestamp: number
 }
 
@@ -40,10 +44,10 @@ const NAMES: Names<ReceiveWebhookOptions> = {
 }
 
 /**
- * Checks the options and the method of a request.
+ * Checks the options and the request method.
  *
- * @returns the name of the signature header in lower case, the bytes of a body at most, and the options of the verification
- * @throws `RangeError` or `TypeError` for an option; `WebhookError` for another method than POST
+ * @returns the lowercase name of the signature header, the maximum size of the body, and the options for verification
+ * @throws `RangeError` or `TypeError` for invalid options, `WebhookError` if the method isn't POST
  */
 export function readReception(
   method: string,
@@ -61,17 +65,17 @@ export function readReception(
   return { signatureHeader, maxBodyBytes, verifying: { toleranceSeconds, clock } }
 }
 
-/** Builds the error of a body over the limit. */
+/** Creates the error for a body that exceeds the limit. */
 export function tooLarge(maxBytes: number): WebhookError {
   return new WebhookError(WEBHOOK_TOO_LARGE, `the body is larger than ${maxBytes} bytes`, 413)
 }
 
-/** Builds the error of a body that ended early. */
+/** Creates the error for a body that ended early. */
 export function endedEarly(): WebhookError {
   return new WebhookError(WEBHOOK_MALFORMED, 'the body ended early')
 }
 
-/** Reads the event of a verified body, and asks the subscriber for a repeat. @throws `WebhookError` for no event */
+/** Parses the event from a verified body and checks if it's a repeat. @throws `WebhookError` if it's not an event */
 export async function toReceived<Own extends object>(
   body: Uint8Array,
   timestamp: number,
@@ -81,13 +85,13 @@ export async function toReceived<Own extends object>(
   return { event, timestamp, isRepeat: (await isSeen?.(event.id)) ?? false }
 }
 
-/** A signed body that is not an event comes from another service with the same secret. */
+/** If the body is signed but isn't an event, it was sent by another service that uses the same secret. */
 function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
   try {
     const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Rejected below, like any body that is not an event.
+    // Handled below.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

@@ -5,24 +5,25 @@ import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
 /**
- * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The service's signature uses the whole string as the key;
- * Standard Webhooks decodes what follows `whsec_`.
+ * Generates a signing secret, which is `whsec_` followed by 32 random bytes in standard base64. Our own signature uses
+ * the whole string as the key, while Standard Webhooks decodes the part after `whsec_`.
  */
 export function generateSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`
 }
 
-/** The options for the credentials of endpoints at rest: signing secrets and the endpoints' own headers. */
+/** Options for storing the credentials of endpoints, which are signing secrets and custom headers. */
 export interface SecretSealingOptions {
   /**
-   * Keys of 32 random bytes. The first key seals and all keys open, so put a new key in front and keep the old key
-   * until `secrets.reseal` has sealed every credential anew. Bytes, or a string in base64, base64url or hex. Default: no keys.
+   * Keys of 32 random bytes each, as bytes or as a string in base64, base64url or hex. The first key is used to seal
+   * new credentials, and any of the keys can open existing ones. To rotate, add the new key at the front and keep the
+   * old one until `secrets.reseal` has resealed all credentials. Defaults to no keys.
    */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Allows secrets to be stored open without keys, and open secrets to be used beside keys until they are sealed.
-   * Default `false`: without keys no secret can be stored, and beside keys an open secret is rejected, because any
-   * program that can write the row could have written the secret.
+   * Allows storing secrets as plain text if there are no keys. If there are, allows using plain text secrets until they
+   * are sealed. Defaults to `false`. Secrets then can't be stored without keys, and with keys, plain text secrets are
+   * rejected because any program with write access to the row could have put them there.
    */
   allowPlaintextSecrets?: boolean | undefined
 }
@@ -30,49 +31,48 @@ export interface SecretSealingOptions {
 /** The names of {@link SecretSealingOptions}. */
 export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, allowPlaintextSecrets: true }
 
-/** An endpoint's own headers in the form that a store keeps. */
+/** The custom headers of an endpoint as stored. */
 export interface SealedHeaders {
-  /** The header names, in the order in which they are sealed. */
+  /** The header names in the order in which they were sealed. */
   readonly headerNames: readonly string[]
-  /** Null: no headers. */
+  /** `null` if there are no headers. */
   readonly sealedHeaders: string | null
 }
 
 /**
- * Seals and opens the credentials of endpoints. A sealed form opens only for the same endpoint, and sealed headers only beside
- * the same names of headers.
+ * Seals and opens endpoint credentials. Sealed credentials can only be opened for the same endpoint, and sealed headers
+ * only with the same header names.
  */
 export interface SecretSealer {
-  /** True if the sealer has a key. */
+  /** `true` if there are any keys. */
   readonly hasKeys: boolean
 
-  /** Returns true if a form is sealed under the first key, which seals every new form. */
+  /** Returns `true` if the credential is sealed with the first key, which is the one used for sealing. */
   isCurrent(sealed: string): boolean
 
   /**
    * Seals a signing secret.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when there is no key and plain text is not allowed
+   * @throws `BusinessApiError` with code `secret_unavailable` if there are no keys and plain text isn't allowed
    */
   seal(secret: string, ref: EndpointRef): string
 
   /**
    * Opens a signing secret.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the key of the form is not in the ring, when the
-   *   form was changed or sealed for another endpoint, and when the secret is stored open although there are keys and
-   *   plain text is not allowed
+   * @throws `BusinessApiError` with code `secret_unavailable` if its key is missing, if it was modified or sealed for
+   * another endpoint, or if it's stored as plain text although there are keys and plain text isn't allowed
    */
   unseal(sealed: string, ref: EndpointRef): string
 
-  /** Seals headers. @throws as {@link SecretSealer.seal} */
+  /** Seals headers. @throws the same errors as {@link SecretSealer.seal} */
   sealHeaders(headers: Readonly<Record<string, string>>, ref: EndpointRef): SealedHeaders
 
-  /** Opens headers. @throws as {@link SecretSealer.unseal} */
+  /** Opens headers. @throws the same errors as {@link SecretSealer.unseal} */
   unsealHeaders(sealed: SealedHeaders, ref: EndpointRef): Readonly<Record<string, string>>
 }
 
-/** Opens the credentials of endpoints. */
+/** The part of {@link SecretSealer} that opens credentials. */
 export type SecretOpener = Pick<SecretSealer, 'unseal' | 'unsealHeaders'>
 
 const PLAIN_PREFIX = 'plain.'
@@ -81,19 +81,18 @@ const STORED_OPEN =
   "its stored form is not sealed although option 'secretKeys' is set: seal it by secrets.reseal(), and set " +
   "'allowPlaintextSecrets' until then"
 
-/** A kind of credentials, with the endpoint that they are sealed for. */
 interface Credential extends EndpointRef {
-  /** Name in messages. */
+  /** The name to use in messages. */
   readonly name: 'signing secret' | 'headers'
-  /** Values that are authenticated and are not part of the sealed form. */
+  /** Values that are authenticated but not stored in the sealed form. */
   readonly binding: readonly string[]
 }
 
 /**
- * Makes a sealer with a ring of keys.
+ * Creates a sealer.
  *
- * @param onUnsealed is called once for each endpoint with a credential that is stored open beside keys and was opened
- * @throws `TypeError` for a key that cannot be used; the message does not repeat the key
+ * @param onUnsealed called once per endpoint when a credential stored as plain text is used although there are keys
+ * @throws `TypeError` if a key can't be used. The message doesn't include the key
  */
 export function createSecretSealer(
   options: SecretSealingOptions = {},

@@ -7,43 +7,43 @@ import {
   WebhookError,
 } from './webhook-error.ts'
 
-// The checks of a signature that need no cryptography, for the verifier on node:crypto and the verifier on Web Crypto. Nothing of Node
-// is loaded or used here.
+// The parts of signature verification that don't need cryptography. Shared by the implementations based on node:crypto
+// and Web Crypto, so it must not import anything from Node.
 
 /** Options of `verifyWebhook`. */
 export interface VerifyWebhookOptions {
-  /** Seconds that `t` may differ from the clock, earlier or later. Default 300. */
+  /** How far `t` may be from the current time in either direction, in seconds. Defaults to 300. */
   toleranceSeconds?: number | undefined
-  /** Milliseconds since 1970 in UTC. Default `Date.now`. */
+  /** Returns the current time in milliseconds since 1970 (UTC). Defaults to `Date.now`. */
   clock?: (() => number) | undefined
 }
 
 /** The names of {@link VerifyWebhookOptions}. */
 export const VERIFY_NAMES: Names<VerifyWebhookOptions> = { toleranceSeconds: true, clock: true }
 
-/** Specification, section 8. */
+/** See section 8 of the specification. */
 const TOLERANCE_SECONDS = 300
 
-/** A request's signature and the secrets to compare with, after every check that comes before the cryptography. */
+/** The signature of a request and the secrets to compare it with, after all checks that need no cryptography. */
 export interface SignatureToVerify {
-  /** The digits as received, because the signature covers these digits. */
+  /** The timestamp's digits exactly as received, because that's what was signed. */
   readonly timestamp: string
-  /** The well-formed `v1` values. The length is right for a comparison in constant time. */
+  /** All well-formed `v1` values. They have the right length for a constant-time comparison. */
   readonly signatures: readonly string[]
   readonly secrets: readonly string[]
   /**
-   * Ends the verification.
+   * Completes the verification.
    *
-   * @throws `WebhookError` without a match, and for a `t` too far from the clock: in this order, so a sender without the
-   *   secret learns nothing about the clock
+   * @throws `WebhookError` if there was no match or `t` is too far from the current time, in this order. This way a
+   * sender without the secret learns nothing about the clock
    */
   conclude(isMatch: boolean): { timestamp: number }
 }
 
 /**
- * Makes the checks before the cryptography.
+ * Runs all checks that come before the cryptography.
  *
- * @throws as `verifyWebhook`
+ * @throws the same errors as `verifyWebhook`
  */
 export function readSignature(
   body: string | Uint8Array,
@@ -59,7 +59,7 @@ export function readSignature(
   const { timestamp, signatures } = parseHeader(header)
   return {
     timestamp,
-    // A hex decoder stops silently at the first invalid character, so the string is checked, not the bytes.
+    // Hex decoders silently stop at the first invalid character, so we validate the string instead of the bytes.
     signatures: signatures.filter((signature) => SIGNATURE.test(signature)),
     secrets: keys,
     conclude(isMatch) {
@@ -75,7 +75,7 @@ export function readSignature(
   }
 }
 
-/** Names what a secret that was copied wrongly shows of it. Only after a mismatch, because secrets are taken literally. */
+/** Returns hints about mistakes in copying a secret. Only used after a mismatch, since secrets are taken literally. */
 function hintOf(secrets: readonly string[]): string {
   const hints = secrets.flatMap((secret, index) => {
     const bare = secret.trim().replace(/^["'`\u2018\u201c]+|["'`\u2019\u201d]+$/g, '')
@@ -90,12 +90,12 @@ function hintOf(secrets: readonly string[]): string {
   return hints.join('')
 }
 
-/** SHA-256 in hex. */
+/** A SHA-256 digest in hex. */
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
-/** Number of `v1` that are compared: the sender gives one, two in an overlap. A stranger could send any number. */
+/** Maximum number of `v1` values to compare. We send one, or two during an overlap, but others could send more. */
 const SIGNATURES_MAX = 16
-/** Maximum number of header values that are read, other schemes included. */
+/** Maximum number of header values to read, including other schemes. */
 const PARTS_MAX = 64
 
 interface SignatureHeader {
@@ -120,8 +120,8 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
 }
 
 /**
- * Values of other schemes, v0 or a v2 to come, are passed over. Trimmed, because Node.js joins a repeated header with
- * ", ", and the second `t` must be seen.
+ * Ignores other schemes, such as v0 or a future v2. Values are trimmed because Node.js joins repeated headers with ", "
+ * and we need to notice a second `t`.
  */
 function valuesOf(header: string, scheme: string): string[] {
   const parts = header.split(',', PARTS_MAX).map((part) => part.trim())
@@ -129,12 +129,12 @@ function valuesOf(header: string, scheme: string): string[] {
 }
 
 /**
- * Compared in whole seconds: `t` has no fraction, so the fraction of the clock is dropped too. A difference of exactly
- * the tolerance passes in both directions, one second more does not.
+ * Compares whole seconds. Since `t` has no fraction, we drop that of the current time as well. A difference of exactly
+ * the tolerance is accepted in both directions, but not one second more.
  */
 function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
   const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)
-  // Negated, so a clock that gives NaN lets nothing through.
+  // Negated so that nothing is accepted if the clock returns NaN.
   if (!(difference <= toleranceSeconds)) {
     throw new WebhookError(
       SIGNATURE_EXPIRED,
@@ -143,7 +143,7 @@ function checkTime(timestamp: number, toleranceSeconds: number, clock: () => num
   }
 }
 
-/** @throws `TypeError` unless there is at least one secret, without repeating a secret */
+/** @throws `TypeError` if there are no usable secrets. The message doesn't include them */
 export function readSecrets(secrets: string | readonly string[]): readonly string[] {
   const list = typeof secrets === 'string' ? [secrets] : secrets
   const isUsable = Array.isArray(list) && list.every((secret) => typeof secret === 'string' && secret !== '')
@@ -153,7 +153,7 @@ export function readSecrets(secrets: string | readonly string[]): readonly strin
   return list
 }
 
-/** @throws `TypeError` for a body that is neither a string nor bytes */
+/** @throws `TypeError` if the body is neither a string nor bytes */
 export function checkBody(body: unknown): void {
   if (typeof body === 'string' || body instanceof Uint8Array) return
   throw new TypeError(

@@ -2,12 +2,14 @@ import { createHmac, type Hmac, timingSafeEqual } from 'node:crypto'
 import { checkBody, readSecrets, readSignature, type VerifyWebhookOptions } from './signature-header.ts'
 
 /**
- * Signs a webhook: returns the value of the signature header (specification, section 6), `t=<unix seconds>,v1=<hex>[,v1=<hex>]`.
+ * Signs a webhook. Returns the value for the signature header, `t=<unix seconds>,v1=<hex>[,v1=<hex>]`
+ * (specification, section 6).
  *
- * @param body the request body, byte for byte
- * @param secrets the current secret, followed by the previous one during the overlap of a rotation. The whole string is the key, `whsec_` included
- * @param timestamp Unix seconds. Default now
- * @throws `TypeError` without a secret or a raw body, `RangeError` for a timestamp that isn't in whole seconds
+ * @param body the exact request body
+ * @param secrets the current secret, followed by the previous one during the overlap of a rotation. The whole string
+ * including `whsec_` is used as the key
+ * @param timestamp Unix time in seconds. Defaults to now
+ * @throws `TypeError` if there is no secret or raw body, `RangeError` if the timestamp isn't a whole number
  * @example
  * ```ts
  * const headers = { 'X-SERVICE-Signature': signWebhook(rawBody, secret) }   // in a test of your subscriber
@@ -31,14 +33,14 @@ export function signWebhook(
 }
 
 /**
- * Verifies that a request was signed with a secret, and recently (specification, section 6). The signature is checked before the time, so a
- * sender without the secret learns nothing about the clock.
+ * Verifies that a request was signed with one of the secrets and isn't too old (specification, section 6). The
+ * signature is checked before the time, so a sender without the secret learns nothing about the clock.
  *
- * @param body exactly as received: a parsed body can't be verified
- * @param header the value of the signature header, as `request.headers` has it
- * @param secrets the endpoint's signing secret, or all secrets that may sign now
- * @returns the time of the signature, in Unix seconds
- * @throws `WebhookError` for a request that can't be trusted; `TypeError` or `RangeError` for arguments with which no request could be verified
+ * @param body the body exactly as received. A parsed body can't be verified
+ * @param header the value of the signature header as it appears in `request.headers`
+ * @param secrets the endpoint's signing secret, or all secrets that are currently valid
+ * @returns when the request was signed, as Unix time in seconds
+ * @throws `WebhookError` if the request can't be trusted, `TypeError` or `RangeError` if the arguments are invalid
  * @example
  * ```ts
  * verifyWebhook(rawBody, request.headers['x-service-signature'], secret)
@@ -59,16 +61,16 @@ function hasMatch(signatures: readonly string[], expected: readonly Uint8Array[]
   let isMatch = false
   for (const signature of signatures) {
     const bytes = Buffer.from(signature, 'hex')
-    // Never left early: the duration must not reveal the matching secret, or that a secret matched.
+    // Don't return early. The duration must not reveal which secret matched, or if any did.
     for (const one of expected) isMatch = timingSafeEqual(bytes, one) || isMatch
   }
   return isMatch
 }
 
-/** Over `<t>.<raw body>` (specification, section 6). */
+/** The HMAC covers `<t>.<raw body>` (specification, section 6). */
 function hmacOf(body: string | Uint8Array, secret: string, timestamp: number | string): Hmac {
   return createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 }
 
-/** Age of an attempt, in ms, before its signature is shown: twice the tolerance of verifiers, whose clocks differ. */
+/** How long to hide the signature of an attempt, in milliseconds. Twice the usual tolerance, because clocks differ. */
 export const SIGNATURE_HIDDEN_MS = 600_000

@@ -1,26 +1,26 @@
 import { createHmac } from 'node:crypto'
 import type { WebhookRequest } from './webhook-sender.ts'
 
-// Standard Webhooks (https://www.standardwebhooks.com), beside the signature of the service.
+// Standard Webhooks signatures (https://www.standardwebhooks.com), which can be sent in addition to our own.
 
 const GROUP = '[A-Za-z0-9+/]{4}'
-/** `whsec_` and 24 to 64 bytes in standard base64. */
+/** `whsec_` followed by 24 to 64 bytes in standard base64. */
 const SECRET = new RegExp(
   `^whsec_((?:${GROUP}){8,20}(?:${GROUP}|[A-Za-z0-9+/]{3}=)?|(?:${GROUP}){8,21}[A-Za-z0-9+/]{2}==)$`,
 )
 
-/** Returns true for a secret that the verifiers of Standard Webhooks can decode, as every new secret is. */
+/** Returns `true` if Standard Webhooks verifiers can decode the secret. This is the case for all new secrets. */
 export function isStandardSecret(secret: string): boolean {
   return SECRET.test(secret)
 }
 
 /**
- * Makes the headers of Standard Webhooks: HMAC-SHA256 in base64 over `<event id>.<timestamp>.<body>`, for each secret that
- * can be decoded.
+ * Returns the Standard Webhooks headers. The signature is HMAC-SHA256 in base64 over `<event id>.<timestamp>.<body>`,
+ * with one signature for each secret that can be decoded.
  *
- * @param secrets the current secret first; two during the overlap of a rotation
- * @param timestamp Unix seconds, the same as in the signature of the service
- * @returns no headers if no secret can be decoded
+ * @param secrets the current secret first. There are two during the overlap of a rotation
+ * @param timestamp Unix time in seconds, the same as in our own signature
+ * @returns the headers, or an empty object if none of the secrets can be decoded
  */
 export function standardHeaders(
   { eventId, body }: { readonly eventId: string; readonly body: string },

@@ -1,18 +1,18 @@
 import type { WebhookAnswer } from './webhook-sender.ts'
 
-// What the log keeps of a response. The host may use its own sender, so nothing about a response is certain.
+// Prepares responses for the log. The host may use its own sender, so we can't rely on anything in a response.
 
-/** Returns whether a response is a success: any 2xx (specification, section 6, rule 1 of delivery). */
+/** Returns `true` for any 2xx (specification, section 6, rule 1 of delivery). */
 export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
-/** Equal to the shipped sender's. */
+/** The same as in the built-in sender. */
 const EXCERPT_MAX_LENGTH = 4096
 const ERROR_MAX_LENGTH = 100
 const LOCATION_MAX_LENGTH = 500
 
-/** Makes a response that any store can keep: the host may use its own sender, and one response must not spoil a batch. */
+/** Sanitizes a response for the store. With a custom sender, one bad response could break a whole batch. */
 export function toStorable(answer: WebhookAnswer, url: string, measuredMs: number): WebhookAnswer {
   const status = readStatus(answer.status)
   const error = readText(answer.error, ERROR_MAX_LENGTH) || (status === null ? 'sender_failed' : null)
@@ -36,7 +36,7 @@ export function toStorable(answer: WebhookAnswer, url: string, measuredMs: numbe
   }
 }
 
-/** The headers of a response that the log keeps; of a 2xx the first ones, so most attempts take few bytes. */
+/** Response headers to log. For 2xx only the first group to save space, since that's what most attempts return. */
 const SUCCESS_NAMES = [
   ...['content-type', 'server', 'x-request-id', 'x-correlation-id', 'x-amzn-requestid', 'x-amz-cf-id'],
   ...['cf-ray', 'x-vercel-id'],
@@ -47,7 +47,6 @@ const LOGGED_NAMES = [
 ]
 const LOGGED_VALUE_MAX = 100
 
-/** Returns the headers of a response that the log keeps. */
 function readHeaders({ status, headers }: WebhookAnswer): Readonly<Record<string, string>> {
   const given = new Map(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
   const names = isSuccess({ status }) ? SUCCESS_NAMES : LOGGED_NAMES
@@ -63,19 +62,19 @@ function readStatus(status: number | null): number | null {
   return status !== null && Number.isInteger(status) && status >= 100 && status <= 999 ? status : null
 }
 
-/** PostgreSQL stores neither NUL nor a lone surrogate. */
+/** Removes NUL and lone surrogates, as PostgreSQL can't store them. */
 function readText(text: string | null, maxLength: number): string {
   if (typeof text !== 'string') return ''
-  // A pair that is cut in two is left out: U+FFFD would say that the text was not UTF-8.
+  // If a pair would be cut in half, we drop it. U+FFFD would look as if the response hadn't been valid UTF-8.
   const cut = text.length > maxLength ? text.slice(0, maxLength).replace(/[\uD800-\uDBFF]$/, '') : text
   return cut.toWellFormed().replaceAll('\0', '\\u{0}')
 }
 
 /**
- * Returns where a redirect points, for the log: without credentials, query and fragment, which may be secret. A `URL` writes
- * everything but visible ASCII as percent-encoded bytes.
+ * Returns the target of a redirect for the log. Credentials, query and fragment are removed, as they might be secret.
+ * `URL` percent-encodes everything except visible ASCII.
  *
- * @param base the URL that redirects, for a relative `Location`
+ * @param base the URL that redirected, for resolving a relative `Location`
  */
 function readLocation(location: string, base: string): string | null {
   if (location === '') return null
@@ -90,7 +89,7 @@ function readLocation(location: string, base: string): string | null {
   return url.href.slice(0, LOCATION_MAX_LENGTH)
 }
 
-/** The longest timer of Node. */
+/** Maximum delay of a Node timer. */
 const MS_MAX = 2 ** 31 - 1
 
 function readMs(ms: number | null | undefined): number | null {

@@ -1,25 +1,25 @@
-/** The request carries no signature header. Thrown by `verifyWebhook`. */
+/** The request has no signature header. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MISSING = 'signature_missing'
 
-/** The header is not a single `t` of digits with at least one `v1`. Thrown by `verifyWebhook`. */
+/** The signature header doesn't consist of a single numeric `t` and at least one `v1`. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MALFORMED = 'signature_malformed'
 
-/** No `v1` was made with a given secret over this body and this `t`. Thrown by `verifyWebhook`. */
+/** None of the `v1` values was created with one of the secrets for this body and `t`. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MISMATCH = 'signature_mismatch'
 
-/** Signed with a secret, but too long ago or too far ahead: perhaps a replay. Thrown by `verifyWebhook`. */
+/** The signature is valid but too old or too far in the future. Might be a replay. Thrown by `verifyWebhook`. */
 export const SIGNATURE_EXPIRED = 'signature_expired'
 
-/** The request is not a POST. Thrown by `receiveWebhook`; respond with 405. */
+/** The request isn't a POST. Thrown by `receiveWebhook`. Respond with 405. */
 export const WEBHOOK_METHOD = 'webhook_method'
 
-/** The body is larger than `maxBodyBytes`. Thrown by `receiveWebhook`; respond with 413. */
+/** The body is larger than `maxBodyBytes`. Thrown by `receiveWebhook`. Respond with 413. */
 export const WEBHOOK_TOO_LARGE = 'webhook_too_large'
 
-/** The body ended early, or is signed but not an event. Thrown by `receiveWebhook`; respond with 400. */
+/** The body ended early or isn't an event despite its signature. Thrown by `receiveWebhook`. Respond with 400. */
 export const WEBHOOK_MALFORMED = 'webhook_malformed'
 
-/** Every code of a {@link WebhookError}. */
+/** All codes of {@link WebhookError}. */
 export type WebhookErrorCode =
   | typeof SIGNATURE_MISSING
   | typeof SIGNATURE_MALFORMED
@@ -29,7 +29,7 @@ export type WebhookErrorCode =
   | typeof WEBHOOK_TOO_LARGE
   | typeof WEBHOOK_MALFORMED
 
-/** A request that cannot be trusted. `code` names the failed check, `status` is the status to respond with. */
+/** Thrown if a request can't be trusted. `code` is the check that failed, and `status` the one to respond with. */
 export class WebhookError extends Error {
   override readonly name = 'WebhookError'
   readonly code: WebhookErrorCode

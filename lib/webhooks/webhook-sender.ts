@@ -1,77 +1,74 @@
 import type { DestinationVerdict } from './destination.ts'
 
-/** A POST to a subscriber, complete and signed. */
+/** A POST request to a subscriber, including its signature. */
 export interface WebhookRequest {
   /** The URL as registered by the organization. */
   readonly url: string
-  /** Content-Type, event id, event type and signature (specification, section 6), and the endpoint's own. */
+  /** Content-Type, event id, event type, signature (specification, section 6) and the endpoint's custom headers. */
   readonly headers: Readonly<Record<string, string>>
-  /** The event's envelope, to be sent byte for byte, because the signature covers these bytes. */
+  /** The event's envelope. It must be sent unmodified because it's signed. */
   readonly body: string
 }
 
 /** The result of an attempt. */
 export interface WebhookAnswer {
-  /** The HTTP status; null when the head of no response arrived. */
+  /** The HTTP status, or `null` if no response head was received. */
   readonly status: number | null
-  /** Why there was no response: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
+  /** Why there was no response, such as `timeout` or `destination_not_allowed`. `null` if there is a status. */
   readonly error: string | null
   /**
-   * False when nothing was sent because the sender is closed or not complete, without a fault of the subscriber: no
-   * attempt is counted then. Default true.
+   * `false` if nothing was sent because the sender is closed or incomplete, which isn't the subscriber's fault. The
+   * attempt then doesn't count. Defaults to `true`.
    */
   readonly wasMade?: boolean
-  /** The part of a failure that only the operator may know, such as the rejected address; never kept in the log. */
+  /** Details that only the operator may see, such as the rejected address. Never stored in the log. */
   readonly detail?: string | null
   /** The first 4 KiB of the response body, for the delivery log. */
   readonly bodyExcerpt: string
-  /** The `Location` of a redirect, as it was sent; null or absent without the header. The log keeps a part of it. */
+  /** The `Location` header of a redirect as received, if any. Only part of it is stored in the log. */
   readonly location?: string | null
-  /** The response's headers. The log keeps some of them, by name. */
+  /** The response headers. Only some of them are logged. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Milliseconds to wait by the response's `Retry-After`; null or absent without the header. */
+  /** How long to wait according to the `Retry-After` header, in milliseconds, or `null` or absent if there was none. */
   readonly retryAfterMs?: number | null
-  /** The whole attempt in milliseconds, from the name lookup to the last byte read. */
+  /** Total duration in milliseconds, from the DNS lookup to the last byte read. */
   readonly durationMs: number
-  /** The parts of the duration; absent when the sender does not measure them. */
+  /** The duration of each phase. Absent if the sender doesn't measure them. */
   readonly timings?: AttemptTimings
 }
 
-/**
- * The parts of an attempt's duration in milliseconds; null for a part that did not happen, such as `connectMs` on an
- * open connection, or was not measured.
- */
+/** The phases of an attempt in ms. `null` if skipped (`connectMs` on an open connection) or not measured. */
 export interface AttemptTimings {
   readonly dnsMs: number | null
   readonly connectMs: number | null
   readonly tlsMs: number | null
-  /** From the request's first byte sent to the response's first byte. */
+  /** From the first byte of the request to the first byte of the response. */
   readonly firstByteMs: number | null
 }
 
 /**
- * Sends webhooks. A sender makes one attempt and reports the result: no retry, no redirect followed, at most 10 seconds in all,
- * and no error thrown for a fault of the subscriber or the network.
+ * Sends webhooks. A sender makes a single attempt and reports the result. It must not retry or follow redirects, must
+ * finish within 10 seconds, and must not throw if the subscriber or the network is at fault.
  */
 export interface WebhookSender {
   /**
-   * Prepares the sender. A delivery loop calls `prepare` before a claim, and claims nothing while `prepare` fails: an
-   * incomplete sender should be found when a host starts, not with every attempt.
+   * Prepares the sender. Delivery loops call this before a claim and claim nothing while it fails. That way a
+   * misconfigured sender is noticed when the host starts instead of at every attempt.
    *
-   * @throws Error naming the missing part, the reason, and the remedy
+   * @throws Error that says what is missing, why, and how to fix it
    */
   prepare?(): Promise<void>
   /**
-   * Judges a destination as every attempt will. The developer settings call `judge` when an endpoint is registered,
-   * unless the settings have rules of their own.
+   * Checks a destination in the same way as every attempt does. The developer settings call this when an endpoint is
+   * registered, unless they have their own rules.
    */
   judge?(url: string): Promise<DestinationVerdict>
-  /** @param signal ends the attempt at once, with the error `interrupted` */
+  /** @param signal ends the attempt immediately with the error `interrupted` */
   send(request: WebhookRequest, signal?: AbortSignal): Promise<WebhookAnswer>
   /**
-   * Closes the connections. Resolves when all are closed, after the attempts in flight.
+   * Closes all connections and waits for attempts in flight. Resolves when everything is closed.
    *
-   * @param options.timeoutMs how long attempts in flight may take, in milliseconds; attempts left then are interrupted
+   * @param options.timeoutMs how long to wait for attempts in flight before interrupting them, in milliseconds
    */
   close(options?: { timeoutMs?: number | undefined }): Promise<void>
 }

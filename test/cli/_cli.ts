@@ -4,38 +4,38 @@ import { Readable } from 'node:stream'
 import { main } from '../../lib/cli/main.ts'
 import type { Output } from '../../lib/cli/terminal.ts'
 
-// The command line in this process: the same as in lib/cli.ts, with the test's environment and streams.
+// Runs the command line in this process. It's the same as in lib/cli.ts, but with the test's environment and streams.
 
-/** 32 bytes: a key that seals. */
+/** A 32-byte key for sealing. */
 export const SECRET_KEY: string = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
   'base64',
 )
 
-/** The password of connection strings that must not be seen anywhere. */
+/** The password in connection strings. It must never appear in any output. */
 export const PASSWORD = 'hush-hush-4711'
 
-/** The output and the exit code of a command. */
+/** The output and exit code of a command. */
 export interface Result {
   readonly exitCode: number
   readonly stdout: string
   readonly stderr: string
 }
 
-/** The differences from an empty environment and from streams that are no terminal. */
+/** Differences from an empty environment and streams that aren't a terminal. */
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
-  /** Columns of the terminal that both streams are. */
+  /** Number of columns if both streams are a terminal. */
   readonly columns?: number
-  /** The answer to a question, typed on a terminal; null for the end of the input. */
+  /** The answer typed on a terminal, or `null` for the end of the input. */
   readonly answer?: string | null
-  /** The text or the bytes that are piped into the command. */
+  /** Text or bytes piped into the command. */
   readonly input?: string | Uint8Array | Readable
   readonly signals?: EventEmitter
-  /** Called with everything written so far, after each write. */
+  /** Called after each write with everything written so far. */
   readonly onOutput?: (text: string) => void
 }
 
-/** Carries out a command line. */
+/** Runs a command line. */
 export async function cli(args: readonly string[], surroundings: Surroundings = {}): Promise<Result> {
   const { env = {}, columns, answer, input = '', signals = new EventEmitter(), onOutput } = surroundings
   const written = { stdout: '', stderr: '' }
@@ -64,7 +64,7 @@ export async function cli(args: readonly string[], surroundings: Surroundings = 
   return { exitCode, ...written }
 }
 
-/** The command line on a database, with a key to seal with. */
+/** Runs commands on a database, with a key for sealing. */
 export function cliOn(
   databaseUrl: string,
   surroundings: Surroundings = {},
@@ -73,20 +73,20 @@ export function cliOn(
   return (...args) => cli(args, { ...surroundings, env })
 }
 
-/** The JSON value of a successful command, with nothing beside. */
+/** Returns the JSON value of a successful command. There must not be any other output. */
 export function jsonOf({ exitCode, stdout, stderr }: Result): ReturnType<typeof JSON.parse> {
   assert.deepEqual({ exitCode, stderr }, { exitCode: 0, stderr: '' }, stdout)
   assert.match(stdout, /^[^\n]+\n$/)
   return JSON.parse(stdout)
 }
 
-/** The text of a successful command for people. */
+/** Returns the text output of a successful command. */
 export function textOf({ exitCode, stdout, stderr }: Result): string {
   assert.equal(exitCode, 0, stderr)
   return stdout
 }
 
-/** Asserts that a command has failed with the right exit code and one line with the reason. */
+/** Asserts that a command failed with this exit code and a single line with the reason. */
 export function assertFailed({ exitCode, stdout, stderr }: Result, code: 1 | 2, about: RegExp): void {
   assert.equal(exitCode, code, stderr)
   assert.match(stderr, /^business-api-kit: [^\n]+\n$/)

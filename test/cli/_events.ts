@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres'
 
-/** Publishes so many events of an organization, as a host in any language does. */
+/** Publishes a number of events, like a host does in any language. */
 export async function publish(
   sql: Sql,
   organizationId: string,

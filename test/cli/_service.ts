@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { ServiceOptions } from '../../lib/service.ts'
 
-/** Writes a module for `--service`, which exports the service under a name. @returns the path */
+/** Writes a module for `--service` that exports the service under the given name. @returns its path */
 export async function writeService(names: ServiceOptions, exported = 'service'): Promise<string> {
   const path = join(await mkdtemp(join(tmpdir(), 'service-')), 'service.mjs')
   await writeFile(path, `export const ${exported} = ${inspect(names)}\n`)

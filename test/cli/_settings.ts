@@ -1,20 +1,20 @@
 import { jsonOf, type Result } from './_cli.ts'
 
-/** Carries out a command line on the database of a test. */
+/** Runs a command line on the test's database. */
 type Run = (...args: readonly string[]) => Promise<Result>
 
 let organizations = 0
 
-/** An organization of a single test. */
+/** An organization that is only used by one test. */
 export const newOrganization = (): string => `org_cli_${++organizations}`
 
-/** The control characters that a bar is drawn over with. */
+/** The control characters for redrawing a bar. */
 export const ERASE = '\r\x1b[K'
 
 /** Allows endpoints on this machine. */
 export const DEVELOPMENT: readonly string[] = ['--allow-private-networks', '--allow-http']
 
-/** Registers an endpoint of an organization. */
+/** Registers an endpoint for an organization. */
 export async function addEndpoint(
   run: Run,
   org: string,

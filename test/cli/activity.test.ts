@@ -17,7 +17,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** Counts attempts as a loop's results do. */
+/** Counts attempts like the results of a loop do. */
 async function count(
   org: string,
   endpointId: string,
@@ -32,7 +32,7 @@ async function count(
     from generate_series(1, ${attempts}::int) as number`
 }
 
-test('activity shows totals, bars over time and the endpoints in order of trouble', async () => {
+test('activity shows totals, bars over time and endpoints with problems first', async () => {
   const org = newOrganization()
   const [good, bad] = [await addEndpoint(run, org), await addEndpoint(run, org)]
   await count(org, good.id, 999, 'delivered', 200)
@@ -54,7 +54,7 @@ test('activity shows totals, bars over time and the endpoints in order of troubl
   assert.equal(series.at(-1).failed, 1)
 })
 
-test('activity without deliveries shows zeros, and refuses a period that is not kept', async () => {
+test('activity shows zeros without deliveries, and rejects a period that is no longer kept', async () => {
   const org = newOrganization()
   const { stdout } = await run('activity', '--organization', org)
   assert.match(stdout, /^Delivered +0\nFailed +0\nAttempts +0\n/m)

@@ -10,7 +10,7 @@ import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } fro
 import { publish } from './_events.ts'
 import { DEVELOPMENT, newOrganization } from './_settings.ts'
 
-// The command that sends an endpoint the records from before it.
+// The command that sends an endpoint records from before it was registered.
 
 let database: TestDatabase
 let sql: Sql
@@ -31,7 +31,7 @@ after(async () => {
   await database.drop()
 })
 
-/** Makes clients before an endpoint, which makes as many businesses too. */
+/** Creates clients before the endpoint, which also creates a business for each. */
 async function setUp(url: string, clients: number): Promise<{ org: string; id: string }> {
   const org = newOrganization()
   for (let index = 0; index < clients; index++)
@@ -45,7 +45,7 @@ const countEvents = async (org: string): Promise<number> =>
     .length
 
 describe('endpoints backfill', () => {
-  test('says what it sends, asks, and sends nothing without yes', async () => {
+  test('says what it will send and sends nothing unless confirmed', async () => {
     const { org, id } = await setUp('http://127.0.0.1:4000/hook', 3)
     const backfill = ['endpoints', 'backfill', id, '-o', org]
     const says = new RegExp(
@@ -67,7 +67,7 @@ describe('endpoints backfill', () => {
     assert.equal(await countEvents(org), 6)
   })
 
-  test('makes an event of each record, once, with one audit entry, and deliver sends them after the others', async (t) => {
+  test('creates one event per record with one audit entry, and they are delivered after all others', async (t) => {
     const receiver = await startReceiver(t)
     const { org, id } = await setUp(`${receiver.origin}/hook`, 3)
     const backfill = ['endpoints', 'backfill', id, '-o', org, '--yes', '--actor', 'olga']
@@ -100,7 +100,7 @@ describe('endpoints backfill', () => {
     assert.equal(ids.filter((eventId) => eventId.startsWith('evt_backfill_')).length, 6)
   })
 
-  test('refuses an endpoint that is paused, and an unknown one', async () => {
+  test('rejects paused and unknown endpoints', async () => {
     const { org, id } = await setUp('http://127.0.0.1:4000/hook', 1)
     await run('endpoints', 'pause', id, '-o', org)
     assertFailed(
@@ -112,7 +112,7 @@ describe('endpoints backfill', () => {
     assertFailed(unknown, 1, /no such record/)
   })
 
-  test('ends after a signal, and the same command does the rest', async () => {
+  test('stops on a signal, and running it again does the rest', async () => {
     const { org, id } = await setUp('http://127.0.0.1:4000/hook', 0)
     await sql`
       insert into business_api.businesses (organization_id, id, name)

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
 
-// Changes of endpoints, rate limits and bounds.
+// Commands that change endpoints, rate limits and bounds.
 
 let database: TestDatabase
 let run: (...args: readonly string[]) => Promise<Result>
@@ -23,7 +23,7 @@ async function addEndpoint(org: string, ...flags: readonly string[]): Promise<st
 }
 
 describe('endpoints update', () => {
-  test('changes the given fields and leaves the rest', async () => {
+  test('changes the given fields and keeps the others', async () => {
     const id = await addEndpoint('org_1', '--types', 'invoice.paid', '--description', 'Books')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
     const moved = jsonOf(await run(...update, '--url', 'http://127.0.0.1:4001/', ...DEVELOPMENT, '--json'))
@@ -43,7 +43,7 @@ describe('endpoints update', () => {
     )
   })
 
-  test('refuses in one line, with the flag to allow the change', async () => {
+  test('fails with one line that names the flag to allow the change', async () => {
     const id = await addEndpoint('org_1')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
     assertFailed(await run(...update), 2, /Pass a change: --url, --types/)
@@ -66,7 +66,7 @@ describe('endpoints update', () => {
   })
 })
 
-test('--refuse-addresses refuses further addresses, also by its variable', async () => {
+test('--refuse-addresses rejects additional addresses, and so does its variable', async () => {
   const add = ['endpoints', 'add', '-o', 'org_1', '--url', 'http://127.0.0.9:4000/', ...DEVELOPMENT]
   assertFailed(await run(...add, '--refuse-addresses', '127.0.0.8/29'), 2, /destination not allowed/)
   const env = {
@@ -84,7 +84,7 @@ test('--refuse-addresses refuses further addresses, also by its variable', async
 })
 
 describe('rate limits', () => {
-  test('limits set and reset change the limit of an organization', async () => {
+  test("limits set and reset change an organization's limit", async () => {
     const set = ['limits', 'set', '-o', 'org_1', '--per-second', '50', '--burst', '500']
     assert.equal(textOf(await run(...set)), 'The limit of org_1 is 50/s, burst 500\n')
     assert.deepEqual(jsonOf(await run('limits', 'reset', '-o', 'org_1', '--actor', 'olga', '--json')), {
@@ -104,7 +104,7 @@ describe('rate limits', () => {
     )
   })
 
-  test('keys create gives a key an own limit, and the list shows the limit', async () => {
+  test('keys create can give a key its own limit, which is shown in the list', async () => {
     const create = ['keys', 'create', '-o', 'org_2', '--scopes', 'leads:read', '--json']
     const limited = jsonOf(await run(...create, '--per-second', '0.5', '--burst', '7'))
     await run(...create)
@@ -113,7 +113,7 @@ describe('rate limits', () => {
     assert.match(table, / active .* - +leads:read$/m)
   })
 
-  test('are refused without both numbers, and with numbers that no limit can have', async () => {
+  test('are rejected unless both numbers are given and within bounds', async () => {
     const create = ['keys', 'create', '-o', 'org_2', '--scopes', 'leads:read']
     assertFailed(await run(...create, '--burst', '7'), 2, /Pass both --per-second and --burst/)
     assertFailed(await run(...create, '--burst', 'many'), 2, /Cannot use --burst because it must be a number/)
@@ -124,7 +124,7 @@ describe('rate limits', () => {
   })
 })
 
-test('bounds of an organization can be raised as the host has raised them', async () => {
+test('the bounds of an organization can be raised like the host has raised them', async () => {
   const create = ['keys', 'create', '-o', 'org_3', '--scopes', 'leads:read']
   await run(...create)
   assertFailed(

@@ -6,7 +6,7 @@ import { VERSION } from '../../lib/base/version.ts'
 import { COMMANDS } from '../../lib/cli/commands.ts'
 import { assertFailed, cli, PASSWORD, textOf } from './_cli.ts'
 
-// Everything that the command line judges without a database.
+// Everything the command line checks without a database.
 
 const COMMAND_LINES = COMMANDS.flatMap((entry) =>
   'commands' in entry
@@ -15,7 +15,7 @@ const COMMAND_LINES = COMMANDS.flatMap((entry) =>
 )
 
 describe('--help', () => {
-  test('of the program names every command and what the environment may hold', async () => {
+  test('of the program lists all commands and environment variables', async () => {
     for (const args of [[], ['--help'], ['-h'], ['help']]) {
       const help = textOf(await cli(args))
       for (const { words } of COMMAND_LINES) assert.match(help, new RegExp(`^  ${words.join(' ')}  `, 'm'))
@@ -25,7 +25,7 @@ describe('--help', () => {
     }
   })
 
-  test('of a group names its commands', async () => {
+  test('of a group lists its commands', async () => {
     for (const args of [
       ['keys', '--help'],
       ['help', 'keys'],
@@ -38,7 +38,7 @@ describe('--help', () => {
   })
 
   for (const { words, command } of COMMAND_LINES) {
-    test(`of ${words.join(' ')} names every flag, and the examples can be carried out`, async () => {
+    test(`of ${words.join(' ')} lists every flag, and the examples work`, async () => {
       const help = textOf(await cli([...words, '--help']))
       assert.match(help, new RegExp(`^business-api-kit ${words.join(' ')}: `))
       const flags = [...help.matchAll(/^ {2}(--[a-z-]+)(?:, (-[a-z]))?/gm)].flatMap(([, ...names]) => names)
@@ -54,10 +54,10 @@ describe('--help', () => {
     })
 
     for (const columns of [72, 80, 120]) {
-      test(`of ${words.join(' ')} fits into a terminal of ${columns} columns, and loses nothing`, async () => {
+      test(`of ${words.join(' ')} fits in a terminal with ${columns} columns and nothing is lost`, async () => {
         const help = textOf(await cli([...words, '--help'], { columns }))
         const tooLong = help.split('\n').filter((line) => line.length > columns && line.trim().includes(' '))
-        // Quotes and pipes of an example are not broken: a copied line must still run.
+        // Quotes and pipes in examples aren't broken, because copied lines must still work.
         assert.deepEqual(
           tooLong.filter((line) => !/['|"]/.test(line)),
           [],
@@ -72,18 +72,18 @@ describe('--help', () => {
     }
   }
 
-  test('wins over everything else on the command line', async () => {
+  test('takes precedence over everything else on the command line', async () => {
     const help = textOf(await cli(['keys', 'create', '--bogus', '--help']))
     assert.match(help, /--organization O/)
     assert.doesNotMatch(help, /bogus/)
   })
 
-  test('--version is that of the package', async () => {
+  test("--version prints the package's version", async () => {
     assert.equal(textOf(await cli(['--version'])), `${VERSION}\n`)
   })
 })
 
-test('--help warns of flags whose value other users of the machine can read', async () => {
+test('--help warns about flags whose value other users of the machine can read', async () => {
   for (const args of [['status'], ['endpoints', 'add']]) {
     const help = textOf(await cli([...args, '--help'])).replaceAll(/\n {6,}/g, ' ')
     assert.match(help, /^ {2}--database-url URL .*other users of this machine/m)
@@ -91,7 +91,7 @@ test('--help warns of flags whose value other users of the machine can read', as
   }
 })
 
-describe('a command line that cannot be understood', () => {
+describe('an invalid command line', () => {
   const refused: readonly (readonly [line: string, about: RegExp])[] = [
     ['migrat', /Unknown command 'migrat': did you mean 'migrate'\? \(see: business-api-kit --help\)/],
     ['revoke key_1', /Unknown command 'revoke': did you mean 'keys revoke'\?/],
@@ -199,14 +199,14 @@ describe('a command line that cannot be understood', () => {
     ['migrate --dry-run --print', /Pass either --dry-run or --print/],
   ]
   for (const [line, about] of refused) {
-    test(`${line}: one line, and 2`, async () => {
+    test(`${line}: prints one line and exits with 2`, async () => {
       const result = await cli(line.split(' '), { env: { DATABASE_URL: 'postgres://127.0.0.1:1/none' } })
       assertFailed(result, 2, about)
       assert.equal(result.stdout, '')
     })
   }
 
-  test('is refused in lines that keep to the terminal', async () => {
+  test('is rejected with lines that fit in the terminal', async () => {
     const { stderr } = await cli(['purge', '--older-than', '1s'], { columns: 60 })
     assert.ok(stderr.split('\n').every((line) => line.length <= 60))
     assert.match(
@@ -215,7 +215,7 @@ describe('a command line that cannot be understood', () => {
     )
   })
 
-  test('repeats no value that may be a secret', async () => {
+  test('never shows a value that may be a secret', async () => {
     const args = ['endpoints', 'add', '--organization', 'O', '--url', 'https://x.example/']
     const env = {
       DATABASE_URL: 'postgres://127.0.0.1:1/none',
@@ -244,10 +244,10 @@ describe('a command line that cannot be understood', () => {
   })
 })
 
-describe('a variable of the environment', () => {
+describe('an environment variable', () => {
   const DATABASE_URL = 'postgres://127.0.0.1:1/none'
 
-  test('stands in for a flag that was not typed', async () => {
+  test("is used if the flag isn't passed", async () => {
     const env = { DATABASE_URL, BUSINESS_API_ORGANIZATION: 'org_1' }
     assertFailed(await cli(['keys', 'list'], { env }), 1, /Cannot reach PostgreSQL/)
     assertFailed(
@@ -257,7 +257,7 @@ describe('a variable of the environment', () => {
     )
   })
 
-  test('is named when invalid, and a typed flag wins over the variable', async () => {
+  test("is named if it's invalid, and the flag takes precedence", async () => {
     const create = ['keys', 'create', '-o', 'O', '--scopes', 'leads:read']
     const env = { DATABASE_URL, BUSINESS_API_MAX_API_KEYS: 'No' }
     assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_MAX_API_KEYS because it must be/)
@@ -271,7 +271,7 @@ describe('a variable of the environment', () => {
 })
 
 describe('DATABASE_URL', () => {
-  test('is asked for where there is none', async () => {
+  test('is required', async () => {
     assertFailed(
       await cli(['status']),
       2,
@@ -284,7 +284,7 @@ describe('DATABASE_URL', () => {
     `mysql://user:${PASSWORD}@host/db`,
     `postgres://user:${PASSWORD}@host:port/db`,
     `postgres://user:${PASSWORD}@[host/db`,
-    // Parts of a password that URL parsers take for a host, a path or a fragment.
+    // Parts of a password that URL parsers mistake for a host, path or fragment.
     `postgres://user:1/${PASSWORD}@host/db`,
     `postgres://user:a#${PASSWORD}@host/db`,
     `postgres://user:a?${PASSWORD}@host/db`,
@@ -293,7 +293,7 @@ describe('DATABASE_URL', () => {
     `postgres://user:${PASSWORD}%@host/db`,
   ]
   for (const url of unusable) {
-    test(`is refused without being repeated: ${url.replace(PASSWORD, '…')}`, async () => {
+    test(`is rejected without being shown: ${url.replace(PASSWORD, '…')}`, async () => {
       assertFailed(
         await cli(['status'], { env: { DATABASE_URL: url } }),
         2,
@@ -308,13 +308,13 @@ describe('DATABASE_URL', () => {
     ['sslmode=no-verify', /use sslmode=require, which encrypts without verifying/],
     ['service=app', /service is not available in Node: use the parts of the service/],
   ] as const) {
-    test(`with ${parameters} is refused with what to do`, async () => {
+    test(`with ${parameters} is rejected with advice`, async () => {
       const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none?${parameters}` }
       assertFailed(await cli(['status'], { env }), 2, about)
     })
   }
 
-  test('is given up after seconds where another program listens and ends every connection', async (t) => {
+  test('fails after a few seconds if another program listens and closes every connection', async (t) => {
     const server = createServer((socket) => void socket.once('data', () => socket.end('220 mail\r\n')))
     t.after(() => server.close())
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -326,7 +326,7 @@ describe('DATABASE_URL', () => {
     assert.ok(performance.now() - begunAt < 10_000)
   })
 
-  test('says what is wrong where no server answers', async () => {
+  test('says what is wrong if no server responds', async () => {
     const refused = `postgres://user:${PASSWORD}@127.0.0.1:1/none`
     const unknown = `postgres://user:${PASSWORD}@no-such-host.invalid/none`
     for (const command of ['status', 'migrate', 'keys list --organization O', 'deliver']) {

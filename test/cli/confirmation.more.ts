@@ -7,7 +7,7 @@ import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { assertFailed, cliOn, jsonOf, type Result, type Surroundings, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 
-// Commands that end something name the subject in numbers and ask.
+// Commands that delete or stop something say what and how much, and ask for confirmation.
 
 let database: TestDatabase
 let sql: Sql
@@ -21,25 +21,25 @@ before(async () => {
 
 after(() => database.drop())
 
-/** At a terminal of 80 columns, with an answer. */
+/** Runs a command in a terminal with 80 columns and an answer. */
 const answering = (answer: Surroundings['answer'] = null) => cliOn(database.url, { columns: 80, answer })
 
-/** Text before the carriage return is drawn over. */
+/** Text before the carriage return is overwritten. */
 const ERASE = '\r\x1b[K'
 
-/** The words of a screen on one line. */
+/** The words on a screen as one line. */
 const flat = (text: string): string => text.replaceAll(/\s+/g, ' ')
 
-/** The subject that a command is about to end, and a check that the subject is still there. */
+/** What a command is about to end, and how to check that it still exists. */
 interface Danger {
   readonly args: readonly string[]
   /** The consequence in numbers. */
   readonly says: RegExp
-  /** Of a dry run as JSON. */
+  /** The output of a dry run as JSON. */
   readonly facts: object
-  /** True if everything is as before the command. */
+  /** `true` if nothing has changed. */
   isUntouched(): Promise<boolean>
-  /** In the audit afterwards, once. */
+  /** The action that must be in the audit log once. */
   readonly action: string
 }
 
@@ -50,7 +50,7 @@ interface Given {
   readonly keyId: string
 }
 
-/** An organization with a key used 3 minutes ago, 14 deliveries that wait, 3 failed deliveries and 2 skipped ones. */
+/** An organization with a key last used 3 minutes ago, and with 14 pending, 3 failed and 2 skipped deliveries. */
 async function setUp(org: string): Promise<Given> {
   const url = 'http://127.0.0.1:4000/hook'
   const add = ['endpoints', 'add', '-o', org, '--url', url, '--allow-http', '--allow-private-networks']
@@ -145,7 +145,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
       return { ...danger, org: given.org, args: [...command.split(' '), ...danger.args] }
     }
 
-    test('names the subject and does nothing, unless the answer is yes', async () => {
+    test('names the subject and does nothing unless confirmed', async () => {
       const { args, says, isUntouched, org, action } = await prepare()
       for (const answer of ['', 'n', 'yes please', null]) {
         const { exitCode, stdout, stderr } = await answering(answer)(...args)
@@ -163,7 +163,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
       assert.equal(await audited(org, action), 1)
     })
 
-    test('needs --yes without a terminal', async () => {
+    test('requires --yes if there is no terminal', async () => {
       const { args, says, isUntouched, org, action } = await prepare()
       for (const flags of [[], ['--json']]) {
         const result = await run(...args, ...flags)
@@ -181,7 +181,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
       assert.equal(await audited(org, action), 1)
     })
 
-    test('--dry-run only says it, also with --yes', async () => {
+    test('--dry-run only prints the consequence, even with --yes', async () => {
       const { args, says, facts, isUntouched } = await prepare()
       const text = textOf(await run(...args, '--dry-run', '--yes'))
       assert.match(text, says)
@@ -194,13 +194,13 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
   })
 }
 
-test('a rotation with an overlap ends nothing, and asks nothing', async () => {
+test("a rotation with an overlap ends nothing, so it doesn't ask", async () => {
   const { org, keyId, endpointId } = await setUp('org_overlap')
   assert.equal((await run('keys', 'rotate', keyId, '-o', org)).exitCode, 0)
   assert.equal((await run('endpoints', 'rotate', endpointId, '-o', org, '--overlap', '1h')).exitCode, 0)
 })
 
-test('a key that has ended already is said to have', async () => {
+test('says if a key has already ended', async () => {
   const { org, keyId } = await setUp('org_ended')
   await sql`update business_api.api_keys set expires_at = now() - interval '1 day' where id = ${keyId}`
   assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it has already expired/)
@@ -208,7 +208,7 @@ test('a key that has ended already is said to have', async () => {
   assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it is already revoked/)
 })
 
-test('counts end at 10,000', async () => {
+test('counts stop at 10,000', async () => {
   const { org, endpointId } = await setUp('org_many')
   await publish(sql, org, 10_000)
   const text = textOf(await run('endpoints', 'disable', endpointId, '-o', org, '--dry-run'))
@@ -216,7 +216,7 @@ test('counts end at 10,000', async () => {
 })
 
 describe('purge', () => {
-  /** Makes the events of all organizations old, without a delivery left to send. */
+  /** Makes all events old, without any deliveries left to send. */
   async function age(ms: number): Promise<void> {
     await finishDeliveries(sql, 'delivered', sql`id in (select id from business_api.open_deliveries)`)
     await ageEvents(sql, ms)
@@ -225,7 +225,7 @@ describe('purge', () => {
 
   const count = async (): Promise<number> => (await sql`select from business_api.events`).length
 
-  test('asks with the number of events, organizations and failed deliveries, and is audited in each', async () => {
+  test('shows the number of events, organizations and failed deliveries, and writes an audit entry in each organization', async () => {
     await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     for (const org of ['org_purge_1', 'org_purge_2']) await setUp(org)
     await age(40 * 86_400_000)
@@ -254,7 +254,7 @@ describe('purge', () => {
     }
   })
 
-  test('erases nothing younger than a day, unless --allow-recent is given too', async () => {
+  test("doesn't erase anything younger than a day unless --allow-recent is passed", async () => {
     await setUp('org_recent')
     await age(2000)
     const purge = ['purge', '--older-than', '1s', '--yes']
@@ -264,7 +264,7 @@ describe('purge', () => {
     assert.equal(await count(), 0)
   })
 
-  test('reports a count at the limit as a lower bound', async () => {
+  test('shows a count at the limit as a lower bound', async () => {
     await setUp('org_much')
     await publish(sql, 'org_much', 10_100)
     await age(40 * 86_400_000)

@@ -7,14 +7,14 @@ import { serverOwner } from '../../examples/demo/postgres-machine.ts'
 import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
 import { assertFailed, cli, PASSWORD } from './_cli.ts'
 
-// Refusals of a connection by a real server: the message names the server, the user and the remedy.
+// Connections rejected by a real server. The message must include the server, the user and how to fix it.
 
 let directory: string
 let plain: PostgresServer
 let encrypted: PostgresServer
 
 before(async () => {
-  // Open to the user that the servers run as, when the tests run as root.
+  // Must be accessible to the user that runs the servers if the tests run as root.
   directory = await mkdtemp('/tmp/business-api-cli-tls-')
   const hba = 'hostssl all all 127.0.0.1/32 scram-sha-256\n'
   const files = { certificate: CERTIFICATE, key: PRIVATE_KEY, hba }
@@ -40,7 +40,7 @@ after(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** The connection string with other parts. */
+/** Returns the connection string with other parts. */
 function change(
   { url }: PostgresServer,
   changes: Partial<Record<'username' | 'password' | 'pathname', string>>,
@@ -90,7 +90,7 @@ describe('a server that refuses: ', () => {
     })
   }
 
-  test('sslmode=require is let in by a server that wants TLS', async () => {
+  test('sslmode=require works with a server that requires TLS', async () => {
     const env = { DATABASE_URL: `${encrypted.url}?sslmode=require` }
     assert.equal((await cli(['status'], { env })).exitCode, 0)
   })

@@ -60,7 +60,9 @@ async function readDeliveries(): Promise<{ state: string; attempts: number }[]> 
   return rows.map((row) => ({ ...row }))
 }
 
-/** Resolves when so many processes listen for events: processes that deliver and have no signal to stop yet. */
+/**
+ * Resolves when this many processes are listening for events, which means that they deliver and aren't stopping yet.
+ */
 async function listeners(count: number): Promise<void> {
   const listening = () => sql`
     select from pg_stat_activity where datname = current_database() and query = 'listen business_api_deliveries'`
@@ -70,14 +72,14 @@ async function listeners(count: number): Promise<void> {
   }
 }
 
-/** The command in a separate process, after the line that delivery has begun. */
+/** Starts the command in a separate process and waits until it says that it's delivering. */
 async function startDeliver(...flags: readonly string[]): Promise<Program> {
   const program = startSource(['lib/cli.ts', 'deliver', ...DEVELOPMENT, ...flags], env)
   await program.prints(/Delivering|started/)
   return program
 }
 
-/** A subscriber that answers when the test says so. */
+/** A subscriber that responds when the test tells it to. */
 async function startSlowReceiver(context: Parameters<typeof startReceiver>[0]) {
   const arrived = new EventEmitter()
   const receiver = await startReceiver(context, (response) => arrived.emit('request', response))
@@ -88,7 +90,7 @@ async function startSlowReceiver(context: Parameters<typeof startReceiver>[0]) {
 }
 
 describe('deliver, as a process', () => {
-  test('delivers published events, lets an attempt end after the signal to stop, and exits with 0', async (t) => {
+  test('delivers events, lets attempts finish after the signal to stop, and exits with 0', async (t) => {
     const { receiver, nextRequest } = await startSlowReceiver(t)
     const { secret } = await addEndpoint(receiver)
     const program = await startDeliver()
@@ -110,14 +112,15 @@ describe('deliver, as a process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'delivered', attempts: 1 }])
   })
 
-  test('ends at once with a second signal, and leaves attempts in flight to their leases', async (t) => {
+  test('exits immediately on a second signal and leaves attempts in flight to their leases', async (t) => {
     const { receiver, nextRequest } = await startSlowReceiver(t)
     await addEndpoint(receiver)
     const program = await startDeliver()
     const request = nextRequest()
     await publish(sql, ORG)
     await request
-    // Two signals within a moment count as one, because npm passes on a signal that the terminal has sent already.
+    // Two signals right after each other count as one, because npm forwards a signal that the terminal
+    // has already sent.
     program.signal('SIGINT')
     program.signal('SIGINT')
     const again = setInterval(() => program.signal('SIGINT'), 100)
@@ -126,7 +129,7 @@ describe('deliver, as a process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'sending', attempts: 1 }])
   })
 
-  test('ends after a signal, also when its database has fallen silent', async (t) => {
+  test("exits after a signal even if its database doesn't respond anymore", async (t) => {
     const proxy = await startProxy(database.url)
     t.after(() => proxy.close())
     const program = startSource(['lib/cli.ts', 'deliver', '--timeout', '1s'], {
@@ -142,7 +145,7 @@ describe('deliver, as a process', () => {
     clearTimeout(left)
   })
 
-  test('gives two lines of JSON to machines', async () => {
+  test('prints two lines of JSON with --json', async () => {
     const program = await startDeliver('--json')
     program.signal('SIGINT')
     assert.equal(await program.exit, 0)
@@ -155,7 +158,7 @@ describe('deliver, as a process', () => {
 })
 
 describe('deliver, in this process', () => {
-  test('--once delivers due events, and ends', async (t) => {
+  test('--once delivers due events and exits', async (t) => {
     const receiver = await startReceiver(t, (response) => response.writeHead(500).end())
     await addEndpoint(receiver)
     await publish(sql, ORG, 2)
@@ -169,7 +172,7 @@ describe('deliver, in this process', () => {
     const onTerminal = (...flags: readonly string[]) =>
       cliOn(database.url, { columns: 80 })('deliver', '--once', ...DEVELOPMENT, ...flags)
 
-    test('writes a line for each attempt, with its answer', async (t) => {
+    test('prints a line with the response of each attempt', async (t) => {
       const statuses = [204, 500]
       await addEndpoint(
         await startReceiver(t, (response) => response.writeHead(statuses.shift() ?? 204).end()),
@@ -188,7 +191,7 @@ describe('deliver, in this process', () => {
       assert.match((await onTerminal()).stdout, /204 .* org_1 {2}attempt 2\n/)
     })
 
-    test('names the flags that would allow a refused destination, once', async (t) => {
+    test('names the flags that would allow a rejected destination, but only once', async (t) => {
       await addEndpoint(await startReceiver(t))
       await publish(sql, ORG, 2)
       const { stdout } = await cliOn(database.url, { columns: 80 })('deliver', '--once')
@@ -196,7 +199,7 @@ describe('deliver, in this process', () => {
       assert.equal(stdout.split('--allow-private-networks and --allow-http').length, 2)
     })
 
-    test('--quiet and --json write no progress', async (t) => {
+    test('--quiet and --json print no progress', async (t) => {
       await addEndpoint(await startReceiver(t))
       await publish(sql, ORG)
       assert.equal((await onTerminal('--quiet')).stdout, 'Done: 1 delivered, 0 to be retried, 0 failed\n')
@@ -204,7 +207,7 @@ describe('deliver, in this process', () => {
       assert.deepEqual(jsonOf(await onTerminal('--json')), { delivered: 1, retried: 0, failed: 0 })
     })
 
-    test('writes so many lines a second at most, and says how many more there were', async (t) => {
+    test('prints a limited number of lines per second and how many were left out', async (t) => {
       await addEndpoint(await startReceiver(t))
       await publish(sql, ORG, 400)
       const { stdout } = await onTerminal()
@@ -219,7 +222,7 @@ describe('deliver, in this process', () => {
     })
   })
 
-  test('--once --mark-overdue marks overdue invoices, and delivers the events', async (t) => {
+  test('--once --mark-overdue marks overdue invoices and delivers the events', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     const store = createPostgresStore(database.url)
@@ -249,7 +252,7 @@ describe('deliver, in this process', () => {
     )
   })
 
-  test('--service names the headers', async (t) => {
+  test('--service determines the names of the headers', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     await publish(sql, ORG)
@@ -260,7 +263,7 @@ describe('deliver, in this process', () => {
     assert.equal(receiver.requests[0]?.headers['x-acme-event-type'], 'project.completed')
   })
 
-  test('--timeout 0 waits for no attempt: it is made again, by any process', async (t) => {
+  test("--timeout 0 doesn't wait for attempts, which any process then repeats", async (t) => {
     const signals = new EventEmitter()
     const receiver = await startReceiver(t, () => signals.emit('SIGTERM'))
     await addEndpoint(receiver)
@@ -270,7 +273,7 @@ describe('deliver, in this process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'pending', attempts: 1 }])
   })
 
-  test('keeps to public addresses without --allow-private-networks', async (t) => {
+  test('only delivers to public addresses unless --allow-private-networks is passed', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     await publish(sql, ORG)
@@ -279,7 +282,7 @@ describe('deliver, in this process', () => {
     assert.deepEqual([attempt?.error, receiver.requests.length], ['destination_not_allowed', 0])
   })
 
-  test('warns in lines of JSON, without stack traces, when it cannot open a secret', async (t) => {
+  test("warns with lines of JSON without stack traces if it can't open a secret", async (t) => {
     await addEndpoint(await startReceiver(t))
     await publish(sql, ORG)
     const otherKey = { ...env, BUSINESS_API_SECRET_KEYS: Buffer.alloc(32, 9).fill(1, 31).toString('base64') }

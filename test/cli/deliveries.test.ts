@@ -7,7 +7,7 @@ import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
 
-// The delivery log in the hands of an administrator. Each test has a new organization.
+// The delivery log commands. Each test uses a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -22,7 +22,7 @@ before(async () => {
 after(() => database.drop())
 
 describe('deliveries', () => {
-  /** Makes skipped deliveries by disabling an endpoint. */
+  /** Creates skipped deliveries by disabling an endpoint. */
   async function skip(count: number): Promise<{ org: string; endpointId: string }> {
     const org = newOrganization()
     const { id: endpointId } = await addEndpoint(run, org)
@@ -32,7 +32,7 @@ describe('deliveries', () => {
     return { org, endpointId }
   }
 
-  test('list gives pages, each with the start of the next', async () => {
+  test('list prints pages, each with the start of the next', async () => {
     const { org, endpointId } = await skip(5)
     const list = ['deliveries', 'list', '--organization', org]
     const first = jsonOf(await run(...list, '--limit', '3', '--json'))
@@ -82,7 +82,7 @@ describe('deliveries', () => {
     assertFailed(await run(...list, '--limit', '201'), 2, /limit must be a whole number from 1 to 200/)
   })
 
-  test('events redeliver sends an event to one endpoint, also to one that was added later', async () => {
+  test('events redeliver sends an event to one endpoint, even if that was added later', async () => {
     const { org } = await skip(1)
     const withBody = jsonOf(await run('events', 'list', '--organization', org, '--with-body', '--json'))
       .data[0]
@@ -92,7 +92,7 @@ describe('deliveries', () => {
     assert.equal(JSON.parse(withBody.body).id, withBody.id)
   })
 
-  test('show has the attempts as a table and the body byte for byte, and nothing for the terminal to carry out', async () => {
+  test('show prints the attempts as a table and the exact body, but no control characters', async () => {
     const { org } = await skip(1)
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const [{ id, eventId }] = data
@@ -115,7 +115,7 @@ describe('deliveries', () => {
     assert.ok(text.endsWith(`\n${details.body}\n`))
   })
 
-  test('redeliver has one sent again', async () => {
+  test('redeliver sends a delivery again', async () => {
     const { org } = await skip(1)
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const redeliver = ['deliveries', 'redeliver', data[0].id, '--organization', org]
@@ -129,7 +129,7 @@ describe('deliveries', () => {
     assert.equal(textOf(await run(...redeliver)), `${data[0].id} is pending\n`)
   })
 
-  test('redeliver and recover say when a disabled endpoint has it skipped again', async () => {
+  test('redeliver and recover say if a delivery will be skipped again because its endpoint is disabled', async () => {
     const { org, endpointId } = await skip(2)
     const { id: other } = await addEndpoint(run, org)
     const of = ['--organization', org]
@@ -157,7 +157,7 @@ describe('deliveries', () => {
     }
   })
 
-  test('recover refuses an endpoint that the organization does not have', async () => {
+  test("recover rejects an endpoint that the organization doesn't have", async () => {
     const { org } = await skip(1)
     const { endpointId: foreign } = await skip(1)
     for (const id of ['we_other', foreign]) {
@@ -170,7 +170,7 @@ describe('deliveries', () => {
     }
   })
 
-  test('cancel ends a waiting delivery, and refuses a cancelled delivery', async () => {
+  test('cancel cancels a pending delivery and rejects a cancelled one', async () => {
     const org = newOrganization()
     await addEndpoint(run, org)
     await publish(sql, org)
@@ -186,7 +186,7 @@ describe('deliveries', () => {
     assert.equal(textOf(await run(...cancel)), `${data[0].id} is cancelled\n`)
   })
 
-  test('recover has all sent again that the filter lets through, with a bar on a terminal only', async () => {
+  test("recover sends all deliveries that match the filter again, with a bar if it's a terminal", async () => {
     const { org, endpointId } = await skip(1100)
     const recover = ['deliveries', 'recover', '--organization', org, '--yes']
     assert.deepEqual(jsonOf(await run(...recover, '--until', '1h', '--json')), { recovered: 0 })

@@ -8,7 +8,7 @@ import { serve } from '../api/_api.ts'
 import { cliOn, textOf } from './_cli.ts'
 import { writeService } from './_service.ts'
 
-// What `doctor` compares with the service of --service: the keys in the database, and the document of the API.
+// How `doctor` compares the service from --service with the keys in the database and the API's document.
 
 let database: TestDatabase
 before(async () => {
@@ -21,7 +21,7 @@ async function diagnose(name: string, names: ServiceOptions): Promise<Check | un
   return JSON.parse(stdout).checks.find((check: Check) => check.name === name)
 }
 
-test('keys: warns of a prefix that no key in force has, and names the prefixes beside it', async () => {
+test('keys: warns if no active key has the prefix, and lists the other prefixes', async () => {
   const create = async (names: ServiceOptions): Promise<void> => {
     const flags = ['-o', 'org_1', '--scopes', 'all', '--service', await writeService(names)]
     textOf(await cliOn(database.url)('keys', 'create', ...flags))
@@ -45,7 +45,7 @@ test('keys: warns of a prefix that no key in force has, and names the prefixes b
   })
 })
 
-test('keys: warns of keys of an earlier API in force if the service does not know their form', async () => {
+test("keys: warns about active keys of an earlier API if the service doesn't know their format", async () => {
   const org = 'org_moved'
   const importedKeys = { pattern: /^old_/ }
   const moved = { keyPrefix: 'acme', importedKeys }
@@ -71,7 +71,7 @@ test('keys: warns of keys of an earlier API in force if the service does not kno
 })
 
 describe('document', () => {
-  test('is not asked for without a baseUrl, and a warning if it cannot be read', async () => {
+  test("isn't checked without a baseUrl, and is a warning if it can't be read", async () => {
     assert.equal(await diagnose('document', {}), undefined)
     const silent = await diagnose('document', { baseUrl: 'http://127.0.0.1:1' })
     assert.deepEqual(
@@ -80,7 +80,7 @@ describe('document', () => {
     )
   })
 
-  test('fails where the API has other names than the loop and the settings', async (t) => {
+  test('fails if the API has different names than the loop and the settings', async (t) => {
     const names = { name: 'Acme', keyPrefix: 'acme', headerPrefix: 'X-Acme' }
     let api = createBusinessApi(createMemoryStore())
     const server = await serve((request, response) => api(request, response))
@@ -100,7 +100,7 @@ describe('document', () => {
     )
   })
 
-  test('compares whole names, with any characters', async (t) => {
+  test('compares whole names with any characters', async (t) => {
     let api = createBusinessApi(createMemoryStore())
     const server = await serve((request, response) => api(request, response))
     t.after(() => server.close())
@@ -112,7 +112,7 @@ describe('document', () => {
   })
 })
 
-test('--service names the reason why a module cannot be used, in one line, before anything is read', async () => {
+test("--service says in one line why a module can't be used, before anything is read", async () => {
   const run = cliOn('postgres://127.0.0.1:1/none')
   for (const [path, about] of [
     ['/no/such/service.mjs', /Cannot use the module of --service: Cannot find module/],

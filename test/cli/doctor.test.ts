@@ -30,7 +30,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** Returns a check of the report, after asserting that exit code and words agree with the report. */
+/** Returns a check of the report after asserting that the exit code and the text match it. */
 async function diagnose(name: string, result: Promise<Result> = run('doctor', '--json')): Promise<Check> {
   const { exitCode, stdout, stderr } = await result
   const { ok, checks }: { ok: boolean; checks: readonly Check[] } = JSON.parse(stdout)
@@ -44,7 +44,7 @@ async function diagnose(name: string, result: Promise<Result> = run('doctor', '-
   return check
 }
 
-test('a database in order passes every check', async () => {
+test('a healthy database passes all checks', async () => {
   const { ok, checks } = jsonOf(await run('doctor', '--json'))
   assert.equal(ok, true)
   assert.deepEqual(
@@ -73,7 +73,7 @@ test('a database in order passes every check', async () => {
 })
 
 describe('the connection', () => {
-  test('without an answer is the only finding', async () => {
+  test('is the only finding if there is no response', async () => {
     const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none` }
     const result = await cli(['doctor', '--json'], { env })
     assertFailed(result, 1, /The check connection has failed/)
@@ -157,7 +157,7 @@ describe('the schema', () => {
     })
   }
 
-  test('does not include an operator’s tuning', async () => {
+  test("doesn't include settings changed by an operator", async () => {
     await sql`alter table business_api.open_deliveries set (autovacuum_vacuum_scale_factor = 0.5)`
     await sql`grant usage on schema business_api to public`
     assert.equal((await diagnose('schema')).level, 'ok')
@@ -165,7 +165,7 @@ describe('the schema', () => {
     await sql`revoke usage on schema business_api from public`
   })
 
-  test('is shown ten objects at a time', async () => {
+  test('shows ten objects', async () => {
     await sql`create table business_api.mine (a int, b int, c int, d int, e int, f int, g int, h int, i int, j int)`
     const text = textOf(await run('doctor'))
     await sql`drop table business_api.mine`
@@ -176,7 +176,7 @@ describe('the schema', () => {
 })
 
 describe('migrations', () => {
-  test('pending migrations fail, and leave the rest unjudged', async () => {
+  test('fail if any are pending, and the other checks are skipped', async () => {
     const [last] = await sql`
       delete from business_api.migrations where id = (select max(id) from business_api.migrations) returning *`
     const result = run('doctor', '--json')
@@ -186,7 +186,7 @@ describe('migrations', () => {
     await sql`insert into business_api.migrations ${sql(last ?? {})}`
   })
 
-  test('that are missing between others fail, as migrate would not help', async () => {
+  test("fail if some are missing in between, because migrate wouldn't help", async () => {
     await sql`update business_api.migrations set id = 2, name = '0002-to-come.sql'`
     const { message, advice } = await diagnose('migrations')
     await sql`update business_api.migrations set id = 1, name = '0001-baseline.sql'`
@@ -194,7 +194,7 @@ describe('migrations', () => {
     assert.match(advice ?? '', /^do not migrate/)
   })
 
-  test('under another name fail, as the schema is that of another version', async () => {
+  test('fail if they have other names, because the schema is from another version', async () => {
     await sql`update business_api.migrations set name = '0001-businesses.sql'`
     const result = run('doctor', '--json')
     const { message, advice } = await diagnose('migrations', result)
@@ -207,7 +207,7 @@ describe('migrations', () => {
     assert.equal(JSON.parse((await result).stdout).checks.length, 4)
   })
 
-  test('of a newer version warn, or fail where this version cannot work with the schema', async () => {
+  test("warn if they are from a newer version, or fail if this version can't use the schema", async () => {
     for (const breaking of [false, true]) {
       await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
       const result = run('doctor', '--json')
@@ -219,8 +219,8 @@ describe('migrations', () => {
   })
 })
 
-describe('a check that cannot be made', () => {
-  test('says what to do where the user has no rights', async () => {
+describe("a check that can't be made", () => {
+  test('says what to do if the user lacks privileges', async () => {
     const role = `business_api_test_${randomUUID()}`
     await sql`create role ${sql(role)}`
     const url = `${database.url}?role=${role}`
@@ -239,7 +239,7 @@ describe('a check that cannot be made', () => {
     await sql`drop role ${sql(role)}`
   })
 
-  test('says what to do after another failure', async () => {
+  test('says what to do after any other failure', async () => {
     await sql`alter table business_api.migrations rename column breaking to broken`
     const { advice } = await diagnose('migrations')
     await sql`alter table business_api.migrations rename column broken to breaking`
@@ -264,7 +264,7 @@ describe('deliveries', () => {
       sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.webhook_endpoints`,
   )
 
-  test('leases that ended a while ago are stuck', async () => {
+  test("fail if expired leases weren't taken over for a while", async () => {
     await setUp('lease_until', '30 seconds')
     assert.equal((await diagnose('leases')).level, 'ok')
     await sql`update business_api.open_deliveries set lease_until = now() - interval '1 hour'`
@@ -273,7 +273,7 @@ describe('deliveries', () => {
     assert.match(message, /^1 ended up to 1 h ago, and no process has taken over$/)
   })
 
-  test('a backlog warns after a minute and fails after a quarter of an hour', async () => {
+  test('warn about a backlog after a minute and fail after a quarter of an hour', async () => {
     await setUp('due_at', '30 seconds')
     assert.match((await diagnose('backlog')).message, /^1 due, the oldest for 3\d\.\d s$/)
     const levels: string[] = []
@@ -284,7 +284,7 @@ describe('deliveries', () => {
     assert.deepEqual(levels, ['ok', 'warn', 'fail'])
   })
 
-  test('days of events that end soon, are missing or incomplete, until the advice was followed', async (t) => {
+  test('check the days of events that end soon, are missing or incomplete, and pass once the advice was followed', async (t) => {
     const own = await createTestDatabase()
     t.after(() => own.drop())
     const owner = own.sql({ max: 1 })
@@ -358,16 +358,16 @@ describe('deliveries', () => {
       details: undefined,
       advice: run,
     })
-    // A session that has just published knows of its day.
+    // A session that has just published has cached its day.
     await publish(own.sql({ max: 1 }), 'org_1')
     assert.match((await judge()).finding, /^ok: there are tables/)
   })
 
-  test('old events that are not purged warn after an hour and fail after a day, by the retention of the loops', async () => {
+  test("warn about old events after an hour and fail after a day, according to the loops' retention", async () => {
     await run('endpoints', 'add', '--organization', 'org_1', ...url)
     await publish(sql, 'org_1')
     await finishDeliveries(sql, 'delivered')
-    // An event is in time until its day may be dropped, and a day and a half more: 780 hours.
+    // An event is on time until its day can be dropped and for a day and a half after that, which is 780 hours.
     let agedMs = 0
     const judge = async (hours: number) => {
       await ageEvents(sql, hours * 3_600_000 - agedMs)
@@ -412,7 +412,7 @@ describe('secrets', () => {
   const doctorWith = (keys: string) =>
     cliOn(database.url, { env: { BUSINESS_API_SECRET_KEYS: keys } })('doctor', '--json')
 
-  test('fail where the keys given here do not open them', async () => {
+  test("fail if the given keys can't open them", async () => {
     await run(...add, ...development)
     assert.match((await diagnose('secrets')).message, /^all 1 can be opened$/)
     for (const keys of ['', otherKey]) {
@@ -422,7 +422,7 @@ describe('secrets', () => {
     assert.equal((await diagnose('secrets', doctorWith(`${otherKey}, ${SECRET_KEY}`))).level, 'ok')
   })
 
-  test('fail where headers do not open, beside a signing secret that does', async () => {
+  test("fail if the headers can't be opened, even if the signing secret can", async () => {
     await run(...add, ...development, '--header', 'X-Team: 7')
     assert.match((await diagnose('secrets')).message, /^all 2 can be opened$/)
     await sql`update business_api.webhook_endpoints set header_names = '{X-Other}'`
@@ -430,13 +430,13 @@ describe('secrets', () => {
     assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries stay pending'])
   })
 
-  test('fail after a move to another endpoint', async () => {
+  test('fail if moved to another endpoint', async () => {
     await run(...add, ...development)
     await sql`update business_api.webhook_endpoints set organization_id = 'org_2'`
     assert.equal((await diagnose('secrets')).level, 'fail')
   })
 
-  test('fail when stored unsealed beside keys, and warn when stored unsealed without keys', async () => {
+  test('fail if stored as plain text although there are keys, and warn without keys', async () => {
     assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no sealing key/)
     const { secret } = jsonOf(
       await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
@@ -455,7 +455,7 @@ describe('secrets', () => {
   })
 })
 
-describe('faults of other servers', () => {
+describe('problems of other servers', () => {
   const server = {
     version: '18.0',
     versionNumber: 180_000,
@@ -465,12 +465,12 @@ describe('faults of other servers', () => {
     clockErrorMs: 1,
   }
 
-  test('PostgreSQL is too old before 14', () => {
+  test('PostgreSQL before 14 is too old', () => {
     assert.equal(checkVersion({ ...server, version: '13.9', versionNumber: 130_009 }).level, 'fail')
     assert.equal(checkVersion({ ...server, versionNumber: 140_000 }).level, 'ok')
   })
 
-  test('a database without UTF-8 cannot hold the texts', () => {
+  test("a database without UTF-8 can't store the strings", () => {
     const { level, message, advice } = checkVersion({ ...server, encoding: 'LATIN1' })
     assert.deepEqual(
       [level, message, advice],
@@ -482,7 +482,7 @@ describe('faults of other servers', () => {
     )
   })
 
-  test('clocks that differ by more than the way to the database explains warn, then fail', () => {
+  test('clocks that differ by more than the network latency explains warn, then fail', () => {
     const levels = [500, -1900, 2500, -30_000, 61_500].map(
       (clockAheadMs) => checkClock({ ...server, clockAheadMs }).level,
     )

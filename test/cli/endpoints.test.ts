@@ -9,7 +9,7 @@ import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } fro
 import { writeService } from './_service.ts'
 import { addEndpoint, DEVELOPMENT, ERASE, findEndpoint, newOrganization } from './_settings.ts'
 
-// Webhook endpoints in the hands of an administrator. Each test has a new organization.
+// The webhook endpoint commands. Each test uses a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -24,7 +24,7 @@ before(async () => {
 after(() => database.drop())
 
 describe('endpoints', () => {
-  test('add gives id and secret as JSON, and to people the secret alone', async () => {
+  test('add prints id and secret as JSON, or only the secret for people', async () => {
     const org = newOrganization()
     const added = await addEndpoint(
       run,
@@ -60,7 +60,7 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
-  test('add --secret-stdin takes the first line of stdin as the signing secret, and never prints it', async () => {
+  test('add --secret-stdin reads the signing secret from the first line of stdin and never prints it', async () => {
     const secret = `whsec_${'q1W2e3R4'.repeat(4)}`
     const add = (org: string, answer: string | null) =>
       cliOn(database.url, { answer })(
@@ -82,7 +82,7 @@ describe('endpoints', () => {
     }
   })
 
-  test('add refuses http and private addresses without the flags for both', async () => {
+  test('add rejects http and private addresses without the flags that allow them', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),
@@ -108,7 +108,7 @@ describe('endpoints', () => {
     )
   })
 
-  test('add stores no secret without a key, except with --allow-plaintext-secrets', async () => {
+  test('add stores no secret without a key unless --allow-plaintext-secrets is passed', async () => {
     const add = [
       'endpoints',
       'add',
@@ -125,7 +125,7 @@ describe('endpoints', () => {
     assert.equal(stored?.sealed_secret, `plain.${secret}`)
   })
 
-  test('list never shows a secret: of headers it has the names', async () => {
+  test('list never shows a secret and only the names of headers', async () => {
     const org = newOrganization()
     const { id, secret } = await addEndpoint(
       run,
@@ -154,7 +154,7 @@ describe('endpoints', () => {
     assert.doesNotMatch(stored?.endpoint, /t0k3n/)
   })
 
-  test('add and update take --max-per-second, and update takes off', async () => {
+  test('add and update set --max-per-second, and update can remove it', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org, '--max-per-second', '0.5')
     const limitOf = async () => (await findEndpoint(run, org, id)).maxPerSecond
@@ -175,7 +175,7 @@ describe('endpoints', () => {
     assertFailed(await run(...update, '5000'), 2, /a number from 0\.01 to 1000/)
   })
 
-  test('list fits a table into the terminal and loses nothing', async () => {
+  test('list fits a table into the terminal without losing anything', async () => {
     const org = newOrganization()
     const description = 'a very long description '.repeat(5).trim()
     await addEndpoint(run, org, '--description', description, '--types', 'invoice.paid,invoice.issued')
@@ -195,7 +195,7 @@ describe('endpoints', () => {
     assert.ok(wide.includes(description))
   })
 
-  test('rotate makes another secret, beside the one before for the overlap', async () => {
+  test('rotate creates another secret, and the previous one stays active during the overlap', async () => {
     const org = newOrganization()
     const { id, secret } = await addEndpoint(run, org)
     const rotate = ['endpoints', 'rotate', id, '--organization', org]
@@ -219,7 +219,7 @@ describe('endpoints', () => {
     )
   })
 
-  test('test sends an example at once, and fails when the answer is not 2xx', async (t) => {
+  test('test sends an example right away and fails if the response is not 2xx', async (t) => {
     const org = newOrganization()
     const statuses = [204, 500]
     const receiver = await startReceiver(t, (response) => response.writeHead(statuses.shift() ?? 204).end())
@@ -257,7 +257,7 @@ describe('endpoints', () => {
     )
   })
 
-  test('pause, resume, disable, enable and remove move it from state to state', async () => {
+  test('pause, resume, disable, enable and remove change the state', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     const move = (name: string, ...flags: readonly string[]) =>

@@ -12,7 +12,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from '../settings/_stores.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
 
-// The lines of an export beside the records: complete, in pages, and without a secret.
+// The lines of an export other than records must be complete, paged and free of secrets.
 
 const ids = createIds()
 const HEADER_VALUE = 'Bearer header-value-4711'
@@ -23,7 +23,7 @@ interface Line {
   readonly onlyEndpointId?: string
 }
 
-/** An organization with rows of every kind, and texts that no export may hold. */
+/** An organization with rows of every kind, and strings that must never be exported. */
 async function fill(store: BusinessApiStore, organizationId: string) {
   const settings = createDeveloperSettings(store, {
     secretKeys: [SECRET_KEY],
@@ -63,7 +63,7 @@ function parse(lines: readonly string[]): readonly Line[] {
 }
 
 describeOnEveryStore((open) => {
-  test('readSettingsLines() gives every kind as the settings show it', async () => {
+  test('readSettingsLines() returns every kind as the settings show it', async () => {
     const [store, org] = [open(), newOrganization()]
     await fill(store, newOrganization())
     const { settings, keyId, rotated, kept, gone, secrets } = await fill(store, org)
@@ -120,7 +120,7 @@ describeOnEveryStore((open) => {
     }
   })
 
-  test('readSettingsLines() gives each event, delivery and entry once, over many pages', async () => {
+  test('readSettingsLines() returns each event, delivery and entry once across many pages', async () => {
     const [store, org] = [open(), newOrganization()]
     const { settings } = await fill(store, org)
     const published: string[] = []
@@ -143,7 +143,7 @@ describeOnEveryStore((open) => {
     assert.equal(new Set(entries).size, entries.length)
   })
 
-  test('readSettingsLines() keeps the digits of an event, and an event on one line', async () => {
+  test('readSettingsLines() keeps the digits of an event and puts it on one line', async () => {
     const [store, org] = [open(), newOrganization()]
     const [id, createdAt] = [ids('evt'), new Date().toISOString()]
     const head = `"id":"${id}","type":"client.created","createdAt":"${createdAt}"`
@@ -153,7 +153,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(await linesOf(store, org, 'event'), [expected])
   })
 
-  test('readSettingsLines() of an unknown organization gives nothing', async () => {
+  test('readSettingsLines() returns nothing for an unknown organization', async () => {
     for (const kind of SETTINGS_KINDS) assert.deepEqual(await linesOf(open(), newOrganization(), kind), [])
   })
 })
@@ -176,7 +176,7 @@ describe('on the command line', () => {
     await database.drop()
   })
 
-  test('export --all prints the records, then everything else, and says what it printed', async () => {
+  test('export --all prints the records, then everything else, and what it has printed', async () => {
     const org = newOrganization()
     await fill(store, org)
     const { exitCode, stdout, stderr } = await run('export', '-o', org, '--all')
@@ -197,7 +197,7 @@ describe('on the command line', () => {
     assertFailed(await run('export', '-o', org, '--all', '--kinds', 'event'), 2, /--all with --kinds/)
   })
 
-  test('export --all prints no key, no digest and no sealed value', async () => {
+  test('export --all prints no keys, digests or sealed values', async () => {
     const org = newOrganization()
     const { secrets } = await fill(store, org)
     await claim(store, org, 1)
@@ -217,7 +217,7 @@ describe('on the command line', () => {
     assert.doesNotMatch(stdout, /whsec_|sealed|digest|fingerprint|claim_?token/i)
   })
 
-  test('import of export --all imports the records, and counts what it leaves out', async () => {
+  test('import imports the records of export --all and counts what it skips', async () => {
     const [org, other] = [newOrganization(), newOrganization()]
     await fill(store, org)
     const { stdout: input } = await run('export', '-o', org, '--all')
@@ -234,27 +234,27 @@ describe('on the command line', () => {
     assert.equal((await run('export', '-o', other)).stdout, (await run('export', '-o', org)).stdout)
   })
 
-  test('every table with rows of an organization is exported, or is known to be left out', async () => {
+  test('every table with rows of an organization is exported or known to be left out', async () => {
     const exported = [
       ...new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table)),
       ...['api_keys', 'organization_limits', 'webhook_endpoints'],
       ...['events', 'open_deliveries', 'finished_deliveries', 'delivery_attempts', 'audit_entries'],
     ]
     const leftOut = [
-      // Replies that repeat records, for a week.
+      // Stored responses, which repeat records and are kept for a week.
       'idempotency_keys',
-      // Follows from the numbers of invoices and proposals.
+      // Derived from the numbers of invoices and proposals.
       'number_series',
       // Counters and locks.
       'endpoint_activity',
       'endpoint_rates',
       'rate_buckets',
       'settings_turns',
-      // Lives for a week, and holds nothing personal.
+      // Only kept for a week and without personal data.
       'api_requests',
-      // The ids of events that the host made, which stand in the events.
+      // Ids of events created by the host, which are part of the events.
       'event_ids',
-      // Rows for all organizations.
+      // Rows that are not about one organization.
       'event_days',
       'event_limits',
       'event_types',

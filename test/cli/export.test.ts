@@ -9,7 +9,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, type Result } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
 
-// The records of an organization as lines of JSON.
+// Exports an organization's records as lines of JSON.
 
 let database: TestDatabase
 let sql: Sql
@@ -39,7 +39,7 @@ async function exported(
     .map((line) => JSON.parse(line))
 }
 
-test('export prints every record as the API shows it, and beside it what an import needs', async () => {
+test('export prints every record like the API does, with additional fields that an import needs', async () => {
   const org = newOrganization()
   const platform = createPlatform(store)
   const client = await platform.clients.create(org, { name: 'Atlas "&" Söhne \\ 🏺\nzwei', city: 'Tunis' })
@@ -74,7 +74,7 @@ test('export prints every record as the API shows it, and beside it what an impo
   assert.deepEqual(last, { kind: 'project', record: project })
 })
 
-test('export reads page after page, each record once, and of the wanted kinds only', async () => {
+test('export reads page by page, with each record once and only the selected kinds', async () => {
   const org = newOrganization()
   await sql`
     insert into business_api.businesses (organization_id, id, name)
@@ -92,7 +92,7 @@ test('export reads page after page, each record once, and of the wanted kinds on
   )
 })
 
-test('export shows the records of one moment, so that an import takes them, whatever is written meanwhile', async () => {
+test('export shows the records at one point in time, so they can be imported whatever is written in the meantime', async () => {
   const org = newOrganization()
   const platform = createPlatform(store)
   const { business } = await platform.clients.create(org, { name: 'Atlas' })
@@ -103,7 +103,7 @@ test('export shows the records of one moment, so that an import takes them, what
   await withSnapshot(database.url, async (readPage) => {
     for (const kind of RECORD_KINDS) {
       lines += (await readPage(org, kind, null, 500)).lines.map((line) => `${line}\n`).join('')
-      // A new business with a lead, and a payment, after the page of businesses and invoices.
+      // Adds a business with a lead, and a payment, after the page of businesses and invoices was read.
       const late = await platform.businesses.create(org, { name: 'Late' })
       await platform.leads.create(org, { businessId: late.id })
       await platform.invoices.recordPayment(org, { invoiceId, amount: '1' })
@@ -122,7 +122,7 @@ test('export shows the records of one moment, so that an import takes them, what
   assert.equal(JSON.parse(imported.stdout).added, 3)
 })
 
-test('export escapes the characters that are not seen, and the lines keep their values', async () => {
+test('export escapes invisible characters without changing the values', async () => {
   const owner = newOrganization()
   const name = 'a\u0085b\u009bc\u007f\u202ed\u{e0041}'
   await createPlatform(store).clients.create(owner, { name })

@@ -14,13 +14,13 @@ import { createProgress, formatBar } from '../../lib/cli/progress.ts'
 import { type Column, formatDetails, formatTable } from '../../lib/cli/table.ts'
 import { describeExcerpt, widthOf, wrap } from '../../lib/cli/text.ts'
 
-test('the excerpt of an answer that is not UTF-8 is said to be so', () => {
+test('the excerpt of a response that is not UTF-8 is marked', () => {
   assert.equal(describeExcerpt('\uFFFDPNG'), '(not UTF-8) \uFFFDPNG')
   assert.equal(describeExcerpt('café'), 'café')
 })
 
 describe('durations and moments', () => {
-  test('are read with their unit', () => {
+  test('are parsed with their unit', () => {
     const read: Record<string, number> = {
       '0': 0,
       '250ms': 250,
@@ -36,7 +36,7 @@ describe('durations and moments', () => {
     }
   })
 
-  test('a moment is so long ago or to come, a day in UTC, or ISO 8601 with a time zone', () => {
+  test('a time can be relative, a day in UTC, or ISO 8601 with a time zone', () => {
     assert.ok(Math.abs(parsePast('24h', '--x').getTime() - (Date.now() - 86_400_000)) < 1000)
     assert.ok(Math.abs(parseFuture('24h', '--x').getTime() - (Date.now() + 86_400_000)) < 1000)
     assert.equal(parsePast('2026-01-31', '--x').toISOString(), '2026-01-31T00:00:00.000Z')
@@ -47,7 +47,7 @@ describe('durations and moments', () => {
     }
   })
 
-  test('are written with two units at most', () => {
+  test('are formatted with up to two units', () => {
     const written: Record<string, number> = {
       '0 ms': 0,
       '12 ms': 12.3,
@@ -63,12 +63,12 @@ describe('durations and moments', () => {
 })
 
 describe('text', () => {
-  test('carries out nothing in a terminal', () => {
+  test('has no effect on a terminal', () => {
     assert.equal(visible('a\x1b[2Jb\r\n\u009b\u202e'), 'a\\u{1b}[2Jb\\u{d}\\u{a}\\u{9b}\\u{202e}')
     assert.equal(visible('Écume 🏺 製陶 عربي'), 'Écume 🏺 製陶 عربي')
   })
 
-  test('is as wide as a terminal shows it, and is wrapped between words', () => {
+  test('has the width shown by a terminal and is wrapped between words', () => {
     for (const [text, width] of Object.entries({ abc: 3, 'e\u0301': 1, 製陶: 4, '🏺': 2 })) {
       assert.equal(widthOf(text), width)
     }
@@ -89,7 +89,7 @@ describe('tables', () => {
     { title: 'AGAIN', value: ({ text }) => text },
   ]
 
-  test('are aligned, also where characters are wide or missing', () => {
+  test('are aligned even if characters are wide or cells are missing', () => {
     const rows = [
       { id: 'a', text: '製陶' },
       { id: 'bbb', text: '' },
@@ -100,7 +100,7 @@ describe('tables', () => {
     )
   })
 
-  test('continue each row in indented lines where the terminal is narrow, and lose nothing', () => {
+  test('continue rows on indented lines in a narrow terminal without losing anything', () => {
     const rows = [
       { id: 'endpoint.enabled', text: 'three words here' },
       { id: 'endpoint.disabled', text: '' },
@@ -119,7 +119,7 @@ describe('tables', () => {
     assert.equal(formatTable(columns, rows, 53).split('\n')[0], 'ID                 TEXT              AGAIN')
   })
 
-  test('wrap a cell that is wider than the terminal, and keep a long word whole', () => {
+  test('wrap a cell that is wider than the terminal, but keep a long word whole', () => {
     const url = `https://hooks.example/${'x'.repeat(40)}`
     assert.equal(
       formatTable(columns.slice(0, 2), [{ id: 'a', text: `one two three four ${url}` }], 20),
@@ -127,7 +127,7 @@ describe('tables', () => {
     )
   })
 
-  test('details leave out absent values, and stay in the terminal', () => {
+  test('details leave out absent values and fit in the terminal', () => {
     const details = [
       ['Name', 'a'],
       ['Much longer', '\x1b'],
@@ -146,13 +146,13 @@ describe('tables', () => {
 })
 
 describe('the progress bar', () => {
-  test('is full only at the end, and never too full', () => {
+  test('is only full at the end', () => {
     assert.equal(formatBar(0, 1000), `[${'-'.repeat(24)}] 0 %  0 of 1,000`)
     assert.equal(formatBar(999, 1000), `[${'#'.repeat(23)}-] 99 %  999 of 1,000`)
     assert.equal(formatBar(1200, 1000), `[${'#'.repeat(24)}] 100 %  1,200 of 1,200`)
   })
 
-  test('is drawn on a terminal only, over itself, and taken back', () => {
+  test("is only drawn on a terminal, where it's overwritten and finally removed", () => {
     let drawn = ''
     const write = (text: string): void => {
       drawn += text
@@ -173,7 +173,7 @@ describe('the progress bar', () => {
   })
 })
 
-test('a failure is one line, for every thrown value', () => {
+test('a failure is one line for every thrown value', () => {
   const cases: readonly (readonly [unknown, string, number])[] = [
     [new Error('two\n  lines \x1b[31m'), 'two lines \\u{1b}[31m', 1],
     [

@@ -13,13 +13,13 @@ import { OPERATIONS, recordOf, request } from '../api/_api.ts'
 import { createTestSender } from '../delivery/_loop.ts'
 import { assertFailed, cli, cliOn, jsonOf, SECRET_KEY, textOf } from './_cli.ts'
 
-// The command, and an application whose parts connect under roles with the printed grants.
+// The command, and an application whose parts connect with roles that have the printed grants.
 
 let database: TestDatabase
 let sql: Sql
 const names: string[] = []
 
-/** A role of this test, with a name that needs quotes. */
+/** A role of this test. Its name needs quotes. */
 function role(part: string): string {
   return `kit "${part}" ${PREFIX}`
 }
@@ -54,7 +54,7 @@ after(async () => {
 })
 
 describe('grants', () => {
-  test('prints one transaction, or the statements as JSON, with quoted names', async () => {
+  test('prints a transaction, or the statements as JSON, with quoted names', async () => {
     const script = textOf(await cli(['grants', '--api', 'a"b; drop schema business_api']))
     assert.match(script, /^begin;\nrevoke execute on all functions in schema business_api from public;\n/)
     assert.match(script, /\ngrant usage on schema business_api to "a""b; drop schema business_api";\n/)
@@ -64,12 +64,12 @@ describe('grants', () => {
     assert.doesNotMatch(statements.join(), /update \([^)]*sealed_secret/)
   })
 
-  test('refuses a command line without a role, and a name that PostgreSQL would cut', async () => {
+  test('rejects a command line without a role, and a name that PostgreSQL would truncate', async () => {
     assertFailed(await cli(['grants']), 2, /Pass at least one of --api, --platform, /)
     assertFailed(await cli(['grants', '--api', 'a'.repeat(64)]), 2, /its name must have 1 to 63 bytes/)
   })
 
-  test('gives nothing that a second run changes', async () => {
+  test('prints nothing that would change if run twice', async () => {
     const readAcls = () => sql`
       select relname, relacl::text, (select array_agg(attacl::text order by attnum) from pg_attribute where attrelid = c.oid)
       from pg_class c where relnamespace = 'business_api'::regnamespace order by relname`
@@ -80,7 +80,7 @@ describe('grants', () => {
   })
 })
 
-test('an application serves and delivers with a role for each part', async () => {
+test('an application can serve and deliver with a role for each part', async () => {
   const stores = new Map(PARTS.map((part) => [part, createPostgresStore(urlOf(part))]))
   const storeOf = (part: (typeof PARTS)[number]) => {
     const store = stores.get(part)
@@ -136,7 +136,7 @@ test('an application serves and delivers with a role for each part', async () =>
   }
 })
 
-test('an administrator carries out the commands', async () => {
+test('an administrator can run the commands', async () => {
   const run = cliOn(urlOf('administrator'))
   const made = jsonOf(
     await run('keys', 'create', '--organization', 'org_2', '--scopes', 'clients:read', '--json'),

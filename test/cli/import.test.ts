@@ -10,7 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
 
-// The import of records from lines of JSON.
+// Imports records from lines of JSON.
 
 let database: TestDatabase
 let store: PostgresStore
@@ -44,7 +44,7 @@ function project(id: string, name = 'Site'): object {
   return { kind: 'project', record: { id, name, status: 'active', billingType: 'fixed', value: 1 } }
 }
 
-/** Lines in the form of an export, with fields beside the record. */
+/** Lines as in an export, which have fields next to the record. */
 const EXPORTED = [
   {
     kind: 'business',
@@ -97,7 +97,7 @@ const EXPORTED = [
   project('proj_1'),
 ]
 
-test('import writes the lines of an export, and the same lines again change nothing', async () => {
+test('import writes the lines of an export, and importing them again changes nothing', async () => {
   const org = newOrganization()
   const first = await importing(ndjson(...EXPORTED), '-o', org)
   assert.equal(textOf(first), 'Added 6 of 6 records; 0 were there already, 0 differ\n')
@@ -111,7 +111,7 @@ test('import writes the lines of an export, and the same lines again change noth
   assert.deepEqual(again, { check: false, lines: 6, added: 0, known: 6, different: 0, leftOut: {} })
 })
 
-test('import reads a file of more lines than a batch has, with empty lines', async () => {
+test('import reads a file with more lines than a batch, including empty ones', async () => {
   const org = newOrganization()
   const file = join(directory, 'projects.ndjson')
   await writeFile(
@@ -122,7 +122,7 @@ test('import reads a file of more lines than a batch has, with empty lines', asy
   assert.deepEqual(result, { check: false, lines: 1201, added: 1201, known: 0, different: 0, leftOut: {} })
 })
 
-test('import --check answers as the import would, and writes nothing', async () => {
+test('import --check reports the same as an import but writes nothing', async () => {
   const org = newOrganization()
   const result = jsonOf(
     await importing(ndjson(...EXPORTED, project('proj_1')), '-o', org, '--json', '--check'),
@@ -140,7 +140,7 @@ test('import --check answers as the import would, and writes nothing', async () 
   )
 })
 
-test('import names the line and the field that cannot be used, and the records that are done', async () => {
+test('import reports the invalid line and field, and the records that were written', async () => {
   const org = newOrganization()
   assertFailed(
     await importing('{"kind"', '-o', org),
@@ -155,7 +155,7 @@ test('import names the line and the field that cannot be used, and the records t
   )
 })
 
-test('import names the records that differ, leaves them, and ends with 1', async () => {
+test('import lists records that differ, keeps them, and exits with 1', async () => {
   const org = newOrganization()
   await importing(ndjson(project('proj_1'), project('proj_2')), '-o', org)
   const result = await importing(
@@ -181,7 +181,7 @@ test('import names the records that differ, leaves them, and ends with 1', async
   assert.match(partly.stderr, /left as it was: line 1 \(client cli_1\): its business biz_1/)
 })
 
-test('import refuses text that is not UTF-8, and writes none of it', async () => {
+test('import rejects a line that is not UTF-8 and writes none of it', async () => {
   const org = newOrganization()
   const text = ndjson(project('proj_1'), project('proj_2', 'Müller'))
   for (const [encoding, line] of [
@@ -198,7 +198,7 @@ test('import refuses text that is not UTF-8, and writes none of it', async () =>
   assert.deepEqual((await platform.projects.list(org)).data, [])
 })
 
-test('import reads a byte order mark, line breaks of Windows, and separators of lines inside a text', async () => {
+test('import accepts a byte order mark, Windows line endings, and line separators inside strings', async () => {
   const org = newOrganization()
   const name = 'one\u2028two\u2029three'
   const text = ndjson(project('proj_1', name), project('proj_2')).replaceAll('\n', '\r\n')
@@ -208,7 +208,7 @@ test('import reads a byte order mark, line breaks of Windows, and separators of 
   assert.equal(jsonOf(await importing(unended, '-o', org, '--json')).added, 1)
 })
 
-test('import refuses a line that is longer than a record can be, without reading all of it', async () => {
+test('import rejects a line that is too long without reading all of it', async () => {
   let read = 0
   async function* endless(): AsyncIterable<Buffer> {
     yield Buffer.from(ndjson(project('proj_1')))
@@ -223,12 +223,12 @@ test('import refuses a line that is longer than a record can be, without reading
   assert.ok(read < 140, String(read))
 })
 
-test('import of a file that cannot be read fails', async () => {
+test("import fails if the file can't be read", async () => {
   const missing = await cliOn(database.url)('import', join(directory, 'none'), '-o', newOrganization())
   assertFailed(missing, 1, /Cannot read .*none: ENOENT/)
 })
 
-test('import reads what export prints: the export of the copy is the same', async () => {
+test('import reads what export prints, and exporting the copy prints the same', async () => {
   const [from, to] = [newOrganization(), newOrganization()]
   const { business } = await platform.clients.create(from, {
     name: 'Atlas "&" Söhne \\ 🏺\nzwei',
@@ -258,7 +258,7 @@ test('import reads what export prints: the export of the copy is the same', asyn
   assert.equal(jsonOf(await importing(stdout, '-o', from, '--json')).known, 9)
 })
 
-test('import quotes at most 200 characters of the name of an unknown field, and spells out what is not seen', async () => {
+test('import shows up to 200 characters of an unknown field name, with invisible characters escaped', async () => {
   const record = { id: 'proj_x', ['x'.repeat(100_000)]: 1, 'a\u009bb': 1 }
   const { stderr } = await importing(ndjson({ kind: 'project', record }), '--organization', newOrganization())
   assert.match(stderr, /it has unknown fields: x{200}, a\\u\{9b\}b/)

@@ -8,7 +8,7 @@ import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { writeService } from './_service.ts'
 import { newOrganization } from './_settings.ts'
 
-// API keys in the hands of an administrator. Each test has a new organization.
+// The API key commands. Each test uses a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -23,7 +23,7 @@ before(async () => {
 after(() => database.drop())
 
 describe('keys', () => {
-  test('create gives id and key as JSON, and to people the key alone', async () => {
+  test('create prints id and key as JSON, or only the key for people', async () => {
     const org = newOrganization()
     const args = ['keys', 'create', '--organization', org, '--scopes', 'clients:read,clients:write']
     const created = jsonOf(await run(...args, '--json'))
@@ -74,7 +74,7 @@ describe('keys', () => {
     assert.ok(!(table + JSON.stringify(data)).includes(key))
   })
 
-  test('import takes a digest, and names what is missing; the key is listed and nothing secret is printed', async () => {
+  test('import accepts a digest and reports what is missing. The key is then listed, and nothing secret is printed', async () => {
     const org = newOrganization()
     const key = `old_${org}_7f3a`
     const digest = digestApiKey(key)
@@ -115,7 +115,7 @@ describe('keys', () => {
     )
   })
 
-  test('rotate gives the id and key of the successor, and the key before ends with the overlap', async () => {
+  test('rotate prints the id and key of the successor, and the previous key ends with the overlap', async () => {
     const org = newOrganization()
     const create = ['keys', 'create', '--organization', org, '--scopes', 'leads:read', '--name', 'Form']
     const { id, key } = jsonOf(await run(...create, '--json'))
@@ -137,14 +137,14 @@ describe('keys', () => {
     assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
   })
 
-  test('create takes all for every scope', async () => {
+  test('create accepts all for every scope', async () => {
     const org = newOrganization()
     const { id } = jsonOf(await run('keys', 'create', '--organization', org, '--scopes', 'all', '--json'))
     const { data } = jsonOf(await run('keys', 'list', '--organization', org, '--json'))
     assert.deepEqual([data[0].id, data[0].scopes], [id, SCOPES])
   })
 
-  test('results spell out what is not seen, as JSON and for people, and notes do too', async () => {
+  test('results and notes escape invisible characters, both as JSON and for people', async () => {
     const org = newOrganization()
     const name = 'a\u009b31m\u202eb\u007f'
     const { id } = jsonOf(
@@ -163,7 +163,7 @@ describe('keys', () => {
     assert.match(limited.stdout, /\\u\{1b\}\[31m/)
   })
 
-  test('create refuses the same inputs as the settings, in one line', async () => {
+  test('create rejects the same inputs as the settings, with one line', async () => {
     const args = ['keys', 'create', '--organization', 'org_1']
     assertFailed(
       await run(...args, '--scopes', 'all,some'),

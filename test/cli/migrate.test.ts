@@ -35,7 +35,7 @@ async function applyNewer(breaking: boolean): Promise<void> {
 }
 
 describe('migrate', () => {
-  test('applies pending migrations, and then nothing', async () => {
+  test('applies pending migrations, and nothing the second time', async () => {
     const current = FILES.length
     assert.deepEqual(jsonOf(await run('migrate', '--dry-run', '--json')), { pending: FILES, current: 0 })
     assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: FILES, current })
@@ -49,22 +49,22 @@ describe('migrate', () => {
     assert.equal(textOf(await run('migrate')), `Nothing to do: the schema is up to date (${FILES.length})\n`)
   })
 
-  test('takes the database of --database-url rather than that of the environment', async () => {
+  test('uses --database-url rather than the environment', async () => {
     const env = { DATABASE_URL: 'postgres://127.0.0.1:1/none' }
     const args = ['migrate', '--dry-run', '--json', '--database-url', database.url]
     assert.equal(jsonOf(await cli(args, { env })).current, 0)
   })
 
-  test('--print is a script that does the same, of all migrations where no database is named', async () => {
+  test('--print prints a script that does the same, with all migrations if there is no database', async () => {
     const script = textOf(await cli(['migrate', '--print']))
     assert.equal(textOf(await run('migrate', '--print')), script)
-    // As psql does: a statement that builds an index concurrently is sent alone.
+    // Like psql, sends a statement that builds an index concurrently on its own.
     const parts = script.split(/^(create unique index concurrently [^;]+;)$/m)
     for (const part of parts) await sql.unsafe(part)
     assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: [], current: FILES.length })
     const { checks } = jsonOf(await run('doctor', '--json'))
     assert.equal(checks.find(({ name }: { name: string }) => name === 'schema').level, 'ok')
-    // Applied twice by mistake, the text leaves everything unchanged.
+    // If the script is run twice by mistake, nothing changes.
     for (const part of parts) {
       await assert.rejects(sql.unsafe(part))
       await sql.unsafe('rollback')
@@ -72,7 +72,7 @@ describe('migrate', () => {
     assert.equal(textOf(await run('migrate', '--print')), '')
   })
 
-  test('--print as JSON gives each migration with its SQL', async () => {
+  test('--print as JSON has the SQL of each migration', async () => {
     const { data } = jsonOf(await run('migrate', '--print', '--json'))
     assert.deepEqual(
       data.map(({ name }: { name: string }) => name),
@@ -81,7 +81,7 @@ describe('migrate', () => {
     assert.match(data[0].sql, /create table business_api\./)
   })
 
-  test('--print gives the missing migrations only', async () => {
+  test('--print only prints the missing migrations', async () => {
     await run('migrate')
     assert.equal(textOf(await run('migrate', '--print')), '')
     const script = writeMigrationScript((await readMigrations(NEXT)).slice(1), false)
@@ -91,7 +91,7 @@ describe('migrate', () => {
     assert.deepEqual((await migrateFrom(sql, NEXT)).applied, [])
   })
 
-  test('fails in one line where a migration cannot be applied, and leaves no trace of it', async () => {
+  test("fails with one line if a migration can't be applied, and leaves no trace of it", async () => {
     await sql`create schema business_api`
     await sql`create table business_api.leads ()`
     assertFailed(
@@ -102,7 +102,7 @@ describe('migrate', () => {
     assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })
 
-  test('--timeout ends the wait for another process, and names the session', async () => {
+  test('--timeout limits the wait for another process and names the session', async () => {
     await database.sql({ max: 1 }).begin(async (tx) => {
       const [holder] = await tx`select pg_advisory_xact_lock(7094703731946386291), pg_backend_pid() as pid`
       const about = new RegExp(`because another process \\(session ${holder?.pid}\\) is still migrating`)
@@ -111,11 +111,11 @@ describe('migrate', () => {
     assertFailed(await run('migrate', '--timeout', 'soon'), 2, /Cannot use --timeout because/)
   })
 
-  test('--print applies no migration after a failed migration', async () => {
+  test('the script of --print applies nothing after a migration has failed', async () => {
     await sql`create schema business_api`
     await sql`create table business_api.next ()`
     const script = writeMigrationScript(await readMigrations({ ...NEXT, '0003-later.sql': 'select 1' }), true)
-    // As psql does without ON_ERROR_STOP: a failed statement does not end the script.
+    // Like psql without ON_ERROR_STOP, continues after a failed statement.
     for (const part of script.split(/(?<=^commit;)$/m)) {
       await sql.unsafe(part).catch(() => sql.unsafe('rollback'))
     }
@@ -124,7 +124,7 @@ describe('migrate', () => {
   })
 })
 
-test('a migration that is missing between others is reported, and nothing is applied', async () => {
+test('reports a migration missing in between, and applies nothing', async () => {
   await run('migrate')
   await sql`update business_api.migrations set id = 2, name = '0002-to-come.sql'`
   for (const command of ['migrate', 'migrate --dry-run', 'migrate --print', 'keys list --organization O']) {
@@ -150,7 +150,7 @@ describe('a database whose migrations are numbered differently', () => {
     'keys list --organization O',
     'deliver',
   ]) {
-    test(`is refused by ${command}, with both names and what to do`, async () => {
+    test(`is rejected by ${command} with both names and advice`, async () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
@@ -159,7 +159,7 @@ describe('a database whose migrations are numbered differently', () => {
     })
   }
 
-  test('is described by status, without reading anything else', async () => {
+  test('is described by status without reading anything else', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     const renamed = [{ id: 1, applied: '0001-businesses.sql', known: '0001-baseline.sql' }]
     assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
@@ -177,7 +177,7 @@ describe('a database whose migrations are numbered differently', () => {
   })
 })
 
-describe('a database that is not migrated', () => {
+describe('a database that was not migrated', () => {
   const commands = [
     'keys list --organization O',
     'endpoints list --organization O',
@@ -186,7 +186,7 @@ describe('a database that is not migrated', () => {
     'deliver',
   ]
   for (const command of commands) {
-    test(`is refused by ${command}, with what to do`, async () => {
+    test(`is rejected by ${command} with advice`, async () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
@@ -195,7 +195,7 @@ describe('a database that is not migrated', () => {
     })
   }
 
-  test('is described by the names of the pending migrations where it is only behind', async () => {
+  test("is described by the names of the pending migrations if it's only behind", async () => {
     const [baseline, ...later] = await readMigrations({ ...NEXT, '0003-later.sql': 'select 1' })
     assert.ok(baseline)
     const behind = compareMigrations([baseline], [baseline, ...later])
@@ -219,7 +219,7 @@ describe('a database that is not migrated', () => {
 })
 
 describe('a database of a newer version', () => {
-  test('is used where the newer migrations let it', async () => {
+  test('can be used if the newer migrations allow it', async () => {
     await run('migrate')
     await applyNewer(false)
     assert.deepEqual(jsonOf(await run('keys', 'list', '--organization', 'O', '--json')), { data: [] })
@@ -230,7 +230,7 @@ describe('a database of a newer version', () => {
     )
   })
 
-  test('is refused by every command but status where the migrations do not fit', async () => {
+  test('is rejected by every command except status if the migrations are incompatible', async () => {
     await run('migrate')
     await applyNewer(true)
     const commands = [

@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, textOf } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
 
-// The deletion of an organization, and of the personal values of a business, from the command line.
+// Deletes organizations and the personal data of businesses from the command line.
 
 let database: TestDatabase
 let store: PostgresStore
@@ -33,7 +33,7 @@ async function clientsOf(org: string): Promise<number> {
   return (await platform.clients.list(org)).data.length
 }
 
-test('organizations delete asks for the id, and deletes after it', async () => {
+test('organizations delete asks for the id before it deletes anything', async () => {
   const org = await filled()
   for (const answer of ['y', 'yes', `${org}x`, null]) {
     const refused = await cliOn(database.url, { columns: 80, answer })('organizations', 'delete', org)
@@ -49,7 +49,7 @@ test('organizations delete asks for the id, and deletes after it', async () => {
   assert.equal(await clientsOf(org), 0)
 })
 
-test('organizations delete without a terminal needs the id twice; a dry run changes nothing', async () => {
+test('organizations delete requires the id twice without a terminal, and a dry run changes nothing', async () => {
   const org = await filled()
   const run = cliOn(database.url)
   assertFailed(await run('organizations', 'delete', org), 2, /no terminal to confirm in.*--confirm/)
@@ -62,7 +62,7 @@ test('organizations delete without a terminal needs the id twice; a dry run chan
   assert.match(textOf(await run('organizations', 'delete', org, '--confirm', org)), /^Nothing to delete/)
 })
 
-test('organizations forget asks for the id, and removes the personal values after it', async () => {
+test('organizations forget asks for the id before it removes personal data', async () => {
   const org = newOrganization()
   const { business, id } = await platform.clients.create(org, { name: 'Zoe', email: 'zoe@q.example' })
   const command = ['organizations', 'forget', business.id, '-o', org]
@@ -79,7 +79,7 @@ test('organizations forget asks for the id, and removes the personal values afte
   assert.deepEqual([name, email], ['Deleted', null])
 })
 
-test('organizations forget removes the signatories of named proposals; an unknown business fails', async () => {
+test('organizations forget removes the signatories of the given proposals, and fails for an unknown business', async () => {
   const org = newOrganization()
   const { business } = await platform.clients.create(org, { name: 'Zoe' })
   const signed = async (): Promise<string> => {

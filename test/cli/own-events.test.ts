@@ -11,9 +11,9 @@ import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_
 import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { addEndpoint, DEVELOPMENT, newOrganization } from './_settings.ts'
 
-// The event types of the service of --service on the command line.
+// The event types of the service in --service on the command line.
 
-/** A host's module, without any package. */
+/** A module of a host that doesn't import any package. */
 const MODULE = `
 const data = { '~standard': { version: 1, vendor: 'own', validate: (value) =>
   typeof value?.bookingId === 'string' ? { value } : { issues: [{ message: 'no id', path: ['bookingId'] }] } } }
@@ -49,7 +49,7 @@ test('migrate registers the types once', async () => {
   assert.deepEqual(jsonOf(await run('migrate', '--json')).events, [])
 })
 
-test('migrate on shards registers the types on each', async () => {
+test('migrate registers the types on each shard', async () => {
   const shards = [await createEmptyDatabase(), await createEmptyDatabase()]
   try {
     const DATABASE_URLS = shards.map(({ url }, index) => `s${index}=${url}`).join(',')
@@ -66,13 +66,13 @@ test('migrate on shards registers the types on each', async () => {
   }
 })
 
-test('migrate --print is a script that registers the types', async () => {
+test('migrate --print prints a script that registers the types', async () => {
   const script = textOf(await run('migrate', '--print'))
   await database.sql().unsafe(script)
   await database.sql().unsafe(script)
 })
 
-test('endpoints choose own types, events and deliveries are found by them, and a misspelt one is named', async () => {
+test('endpoints can select own types, events and deliveries can be filtered by them, and typos are reported', async () => {
   const org = newOrganization()
   const { id } = await addEndpoint(run, org, '--types', 'booking.created,invoice.paid')
   const { id: eventId } = jsonOf(await run('trigger', 'booking.created', '-o', org, '--yes', '--json'))
@@ -115,11 +115,11 @@ test('listen forwards own types, and endpoints test sends their example', async 
   const org = newOrganization()
   const watching = cliOn(database.url, { env: { BUSINESS_API_SERVICE: path }, signals })
   const listening = watching('listen', '-o', org, '--forward-to', url, '--types', 'booking.created')
-  // The feed begins at some moment, and gives what is published after it.
+  // The feed starts at some point and returns what is published after that.
   while (types.length === 0) {
     for (const type of ['booking.cancelled', 'booking.created']) await run('trigger', type, '-o', org)
   }
-  // The answer arrives before the signal does.
+  // The response arrives before the signal does.
   await sleep(500)
   signals.emit('SIGINT')
   assert.match(textOf(await listening), /[1-9] forwarded, 0 failed/)

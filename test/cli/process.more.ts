@@ -15,16 +15,16 @@ import { programArguments, ROOT } from '../_program.ts'
 import { startSource } from '../examples/_program.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 
-// The program as a process: arguments, environment and streams.
+// The program as a process with arguments, environment and streams.
 
-test('a result goes to stdout, and the exit code is 0', async () => {
+test('a result goes to stdout and the exit code is 0', async () => {
   const program = startSource(['lib/cli.ts', '--help'])
   assert.equal(await program.exit, 0)
   assert.match(program.stdout(), /^business-api-kit: operates/)
   assert.equal(program.stderr(), '')
 })
 
-test('a failure goes to stderr, and the exit code gives its kind', async () => {
+test('a failure goes to stderr and its kind determines the exit code', async () => {
   const unknown = startSource(['lib/cli.ts', 'migrat'])
   const refused = startSource(['lib/cli.ts', 'status'], { DATABASE_URL: 'postgres://127.0.0.1:1/none' })
   assert.deepEqual([await unknown.exit, await refused.exit], [2, 1])
@@ -33,7 +33,7 @@ test('a failure goes to stderr, and the exit code gives its kind', async () => {
   assert.match(refused.stderr(), /^business-api-kit: Cannot reach PostgreSQL \([^\n]+\n$/)
 })
 
-/** The end of a program with a result that goes to a file, or to a pipe without a reader. */
+/** Runs the program with its output going to a file or to a pipe without a reader. */
 async function runInto(
   stdout: number | 'nobody',
   args: readonly string[],
@@ -53,21 +53,21 @@ async function runInto(
   return { code, stderr }
 }
 
-test('a reader that has seen enough is no failure', async () => {
+test("it's not a failure if the reader stops early", async () => {
   assert.deepEqual(await runInto('nobody', ['migrate', '--print']), { code: 0, stderr: '' })
 })
 
-test('a reader that has seen enough does not hide a failure', async () => {
+test("a reader that stops early doesn't hide a failure", async () => {
   const url = 'postgres://127.0.0.1:1/none'
   const { code, stderr } = await runInto('nobody', ['doctor'], url)
   assert.equal(code, 1)
   assert.match(stderr, /^business-api-kit: The check connection has failed[^\n]*\n$/)
 })
 
-/** A disk without room. */
+/** A full disk. */
 const FULL = '/dev/full'
 
-test('a result that cannot be written is a failure', { skip: !existsSync(FULL) }, async (t) => {
+test("it's a failure if a result can't be written", { skip: !existsSync(FULL) }, async (t) => {
   const full = await open(FULL, 'w')
   t.after(() => full.close())
   for (const args of [['--help'], ['migrate', '--print']]) {
@@ -77,7 +77,7 @@ test('a result that cannot be written is a failure', { skip: !existsSync(FULL) }
   }
 })
 
-describe('a secret that is shown only once and is lost', () => {
+describe('a secret that is only shown once and gets lost', () => {
   const of = ['--organization', 'org_1']
   const create = ['keys', 'create', ...of, '--scopes', 'leads:read', '--json']
   const add = ['endpoints', 'add', ...of, '--url', 'https://192.0.0.8/', '--allow-private-networks', '--json']
@@ -90,12 +90,12 @@ describe('a secret that is shown only once and is lost', () => {
 
   const run = (args: readonly string[]) => cliOn(database.url)(...args)
 
-  /** The newest of the organization. */
+  /** The organization's newest record. */
   async function newest(kind: string): Promise<string> {
     return jsonOf(await run([kind, 'list', ...of, '--json'])).data[0].id
   }
 
-  test('is a failure that names the new record, when no process reads the output', async () => {
+  test('is a failure that names the new record if nobody reads the output', async () => {
     const { id: key } = jsonOf(await run(create))
     const { id: endpoint } = jsonOf(await run(add))
     const commands = [create, ['keys', 'rotate', key, ...of, '--json'], add]
@@ -113,7 +113,7 @@ describe('a secret that is shown only once and is lost', () => {
     assert.ok(rotated.stderr.includes(endpoint), rotated.stderr)
   })
 
-  test('is a failure that names the new record, when there is no room', {
+  test('is a failure that names the new record if the disk is full', {
     skip: !existsSync(FULL),
   }, async (t) => {
     const full = await open(FULL, 'w')
@@ -128,7 +128,7 @@ describe('a secret that is shown only once and is lost', () => {
   })
 })
 
-test('the lines of the page about moving take over a key that the API then knows, and a secret that signs', async (t) => {
+test('the commands in the README about moving import a key that the API then accepts, and a secret that signs', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const page = await readFile(join(ROOT, 'lib/settings/README.md'), 'utf8')
@@ -146,7 +146,7 @@ test('the lines of the page about moving take over a key that the API then knows
   const program = [process.execPath, ...programArguments(join(ROOT, 'lib/cli.ts'))]
   const command = `#!/bin/sh\nexec ${program.map((part) => `'${part.replace(/^tsx$/, import.meta.resolve('tsx'))}'`).join(' ')} "$@"\n`
   await writeFile(join(cwd, 'business-api-kit'), command, { mode: 0o755 })
-  // An address of this machine in place of the example's, which no name server knows.
+  // Use an address of this machine instead of the example's, which doesn't resolve.
   const here = lines.replace('https://hooks.example/in', 'https://127.0.0.1/in --allow-private-networks')
   assert.notEqual(here, lines)
   const env = {

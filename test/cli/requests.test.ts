@@ -14,7 +14,7 @@ import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result } from './_cli.ts'
 
-// The log of requests at the command line, and what no table, call and output holds.
+// The request log on the command line, and what must not be in any table, call or output.
 
 const ORG = 'org_1'
 let database: TestDatabase
@@ -37,7 +37,7 @@ after(async () => {
 const SECRET_KEYS = [randomBytes(32).toString('base64')]
 const lookup = async () => [{ address: '1.2.3.4', family: 4 }]
 
-test('requests list and show print the log, and no table, call or output holds a secret', async () => {
+test('requests list and show print the log, and no table, call or output contains a secret', async () => {
   const settings = createDeveloperSettings(store, { secretKeys: SECRET_KEYS, lookup })
   const { apiKeys, endpoints, requests, deliveries, events, activity } = settings
   const { key, ...apiKey } = await apiKeys.create(ORG, {
@@ -154,7 +154,7 @@ test('requests list and show print the log, and no table, call or output holds a
   }
 })
 
-test('requests tail prints each request that is logged from now on once, as the flags select, until a signal', async () => {
+test('requests tail prints each new request once if it matches the flags, until it receives a signal', async () => {
   const org = 'org_tail'
   const { key, ...apiKey } = await createDeveloperSettings(store).apiKeys.create(org, {
     name: 'CRM',
@@ -190,7 +190,7 @@ test('requests tail prints each request that is logged from now on once, as the 
     },
   })
   await until('Waiting for requests')
-  // More than a page, then some that were written late, and one that the flags leave out.
+  // More than a page, then some that were written late, and one that doesn't match the flags.
   const burst = await write(450, {})
   await until(burst.at(-1) ?? '')
   const late = await write(3, { at: new Date(Date.now() - 900).toISOString() })

@@ -6,7 +6,7 @@ import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
 
-// `endpoints reseal` works on all organizations: each test begins with no endpoint.
+// `endpoints reseal` works on all organizations, so each test starts without endpoints.
 
 const NEW_KEY = randomBytes(32).toString('base64')
 
@@ -43,7 +43,7 @@ async function addBy(
   return jsonOf(await run('endpoints', 'add', '-o', organization, ...development, '--json', ...flags))
 }
 
-/** Opens the stored secret of an endpoint with nothing but the keys given. */
+/** Opens the stored secret of an endpoint with only the given keys. */
 async function openSecret(id: string, ...secretKeys: readonly string[]): Promise<string> {
   const [row] = await sql`
     select organization_id, sealed_secret from business_api.webhook_endpoints where id = ${id}`
@@ -52,7 +52,7 @@ async function openSecret(id: string, ...secretKeys: readonly string[]): Promise
 }
 
 describe('endpoints reseal', () => {
-  test('seals the secrets and headers of all organizations under the first key, once', async () => {
+  test('reseals the secrets and headers of all organizations with the first key, once', async () => {
     await withoutEndpoints()
     const one = await add('org_one', '--header', 'Authorization: Bearer t0k3n')
     const two = await add('org_two')
@@ -67,14 +67,14 @@ describe('endpoints reseal', () => {
     })
   })
 
-  test('goes on after the first part of 500', async () => {
+  test('continues after the first part of 500', async () => {
     await withoutEndpoints()
     const { id } = await add('org_many')
     await sql`
       insert into business_api.webhook_endpoints
       select (jsonb_populate_record(endpoint, jsonb_build_object('organization_id', 'org_' || number))).*
       from business_api.webhook_endpoints endpoint, generate_series(1, 700) number where endpoint.id = ${id}`
-    // No copy opens, because the seals name other organizations.
+    // The copies can't be opened because they are sealed for other organizations.
     const run = withKeys(`${NEW_KEY},${SECRET_KEY}`)
     const result = await run('endpoints', 'reseal')
     assert.equal(result.exitCode, 1)
@@ -82,7 +82,7 @@ describe('endpoints reseal', () => {
     assert.match(result.stderr, /Cannot open the credentials of 700 endpoints/)
   })
 
-  test('fails for a secret that no key opens, and leaves the secret unchanged', async () => {
+  test("fails for a secret that can't be opened with any key, and doesn't change it", async () => {
     await withoutEndpoints()
     const lost = await add('org_lost')
     const kept = await addBy(withKeys(NEW_KEY), 'org_kept')
@@ -93,7 +93,7 @@ describe('endpoints reseal', () => {
     assert.equal(await openSecret(kept.id, NEW_KEY), kept.secret)
   })
 
-  test('seals unsealed secrets, if the flag is given', async () => {
+  test('seals plain text secrets if the flag is passed', async () => {
     await withoutEndpoints()
     const env = { DATABASE_URL: database.url }
     const { id, secret } = await addBy(
@@ -112,7 +112,7 @@ describe('endpoints reseal', () => {
     assert.equal(await openSecret(id, SECRET_KEY), secret)
   })
 
-  test('needs a key', async () => {
+  test('requires a key', async () => {
     const env = { DATABASE_URL: database.url }
     assertFailed(await cli(['endpoints', 'reseal'], { env }), 2, /Set BUSINESS_API_SECRET_KEYS/)
   })

@@ -9,7 +9,7 @@ import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
 
-// The audit log, purges and the status, and the rules of all commands about an organization. Each test has a new organization.
+// The audit log, purges, status, and rules of all commands about an organization. Each test uses a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -23,7 +23,7 @@ before(async () => {
 
 after(() => database.drop())
 
-describe('an id that the organization does not have', () => {
+describe("an id that the organization doesn't have", () => {
   const kinds = [
     { command: 'keys rename --name New', kind: 'key' },
     { command: 'keys revoke', kind: 'key' },
@@ -53,7 +53,7 @@ describe('an id that the organization does not have', () => {
   })
 
   for (const { command, kind } of kinds) {
-    test(`${command} fails the same for an unknown one and for another organization's`, async () => {
+    test(`${command} fails in the same way for an unknown id and that of another organization`, async () => {
       for (const id of ['nothing_like_it', existing[kind]]) {
         const [group = '', name = '', ...flags] = command.split(' ')
         const result = await run(group, name, id, ...flags, '--organization', 'org_other', '--json')
@@ -67,7 +67,7 @@ describe('an id that the organization does not have', () => {
     })
   }
 
-  test('changes nothing there', async () => {
+  test('changes nothing in the other organization', async () => {
     const [endpoint] =
       await sql`select state, previous_sealed_secret from business_api.webhook_endpoints where id = ${existing.endpoint}`
     assert.deepEqual({ ...endpoint }, { state: 'enabled', previous_sealed_secret: null })
@@ -77,7 +77,7 @@ describe('an id that the organization does not have', () => {
 })
 
 describe('audit', () => {
-  test('list shows every change with its actor, page by page', async () => {
+  test('list shows every change with its actor in pages', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org, '--actor', 'olga')
     const of = ['--organization', org]
@@ -144,7 +144,7 @@ describe('audit', () => {
     assert.equal(screen.split(id).length, 5)
   })
 
-  test('has the actor of a recovery of deliveries', async () => {
+  test('includes the actor of a recovery', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     await run('endpoints', 'disable', id, '--organization', org, '--yes')
@@ -159,14 +159,14 @@ describe('audit', () => {
 })
 
 describe('purge', () => {
-  test('purges until nothing old is left, and shows a bar on a terminal only', async () => {
+  test("purges until nothing old is left, with a bar if it's a terminal", async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     await publish(sql, org, 2)
     await run('endpoints', 'disable', id, '--organization', org, '--yes')
     await publish(sql, org, 2100)
     await ageEvents(sql, 40 * 86_400_000, sql`event.organization_id = ${org}`)
-    // As autovacuum does within a minute, because plans for empty tables are slow on full tables.
+    // Autovacuum does this within a minute. The plans for empty tables are slow for full ones.
     await sql`analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     assert.deepEqual(jsonOf(await run('purge', '--older-than', '50d', '--yes', '--json')), {
       events: 0,
@@ -174,7 +174,7 @@ describe('purge', () => {
     })
     const onTerminal = cliOn(database.url, { columns: 100 })
     const { stdout, stderr } = await onTerminal('purge', '--older-than', '30d', '--yes')
-    // Two are still to be sent.
+    // Two have yet to be sent.
     assert.equal(stdout, 'Erased 2,100 events and 0 expired idempotency keys\n')
     const frames = stderr.split(ERASE)
     assert.equal(frames[1], `Purging [${'#'.repeat(11)}${'-'.repeat(13)}] 47 %  1,000 of 2,102`)
@@ -219,7 +219,7 @@ describe('status', () => {
   })
 })
 
-test('nothing is left open: the commands have closed their connections', async () => {
+test('all commands have closed their connections', async () => {
   const inspector = createInspector(database.url)
   const open = async (): Promise<number> => {
     const [row] = await sql`

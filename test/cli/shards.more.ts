@@ -53,7 +53,7 @@ async function countKeys(organization: string, name: (typeof NAMES)[number]): Pr
   return row?.count
 }
 
-test('commands on an organization go to its shard', async () => {
+test('commands about an organization use its shard', async () => {
   for (const name of NAMES) {
     const organization = organizationOn(name, 1)
     const run = onShards()
@@ -66,7 +66,7 @@ test('commands on an organization go to its shard', async () => {
   }
 })
 
-test('export and import of an organization go to its shard', async () => {
+test("export and import use the organization's shard", async () => {
   const organization = organizationOn('b', 2)
   const env = {
     DATABASE_URLS: NAMES.map((name, index) => `${name}=${shards.databases[index]?.url}`).join(','),
@@ -78,7 +78,7 @@ test('export and import of an organization go to its shard', async () => {
   assert.match(exported, /"name":"Atlas"/)
 })
 
-test('organizations delete goes to the shard of its argument, also beside DATABASE_URL', async () => {
+test('organizations delete uses the shard of its argument, even if DATABASE_URL is set', async () => {
   const [a] = shards.databases
   const run = onShards({}, { env: { DATABASE_URL: a?.url ?? '' } })
   for (const name of NAMES) {
@@ -90,7 +90,7 @@ test('organizations delete goes to the shard of its argument, also beside DATABA
   }
 })
 
-test('beside DATABASE_URLS, a command without an organization or a way over shards has no database', async () => {
+test("with DATABASE_URLS, a command that has no organization and can't run on shards has no database", async () => {
   const [a] = shards.databases
   const seen: string[] = []
   const lost = defineCommand({
@@ -116,7 +116,7 @@ test('beside DATABASE_URLS, a command without an organization or a way over shar
   assert.deepEqual(seen, [a?.url])
 })
 
-test('deliveries cancel --pending cancels on every shard, and asks under the name of each', async () => {
+test('deliveries cancel --pending cancels on every shard and asks for each by name', async () => {
   for (const name of NAMES) {
     const of = ['-o', organizationOn(name, 5)]
     const allowed = ['--allow-http', '--allow-private-networks']
@@ -133,7 +133,7 @@ test('deliveries cancel --pending cancels on every shard, and asks under the nam
   assert.deepEqual(cancelled, { a: own, b: own, c: own })
 })
 
-test('status, doctor and migrate are carried out on every shard', async () => {
+test('status, doctor and migrate run on every shard', async () => {
   const run = onShards()
   const status = jsonOf(await run('status', '--json'))
   assert.deepEqual(Object.keys(status.shards), ['a', 'b', 'c'])
@@ -144,7 +144,7 @@ test('status, doctor and migrate are carried out on every shard', async () => {
   assert.match(text, /^Shard a\nNothing to do.*\n\nShard b\nNothing to do.*\n\nShard c\nNothing to do.*\n$/)
 })
 
-test('migrate makes the schemas of new shards', async (t) => {
+test('migrate creates the schemas of new shards', async (t) => {
   const databases: TestDatabase[] = [await createEmptyDatabase(), await createEmptyDatabase()]
   t.after(() => Promise.all(databases.map((database) => database.drop())))
   const run = onUrls({ x: databases[0]?.url ?? '', y: databases[1]?.url ?? '' })
@@ -152,7 +152,7 @@ test('migrate makes the schemas of new shards', async (t) => {
   assert.deepEqual([migrated.x.applied.length > 0, migrated.y.applied.length > 0], [true, true])
 })
 
-test('a shard that is away is named, does not stop the others, and makes the exit code 1', async () => {
+test("an unavailable shard is named, doesn't stop the others, and makes the exit code 1", async () => {
   await onShards()('keys', 'list', '-o', organizationOn('a'))
   const run = onShards({ c: GONE })
   const status = await run('status', '--json')
@@ -165,7 +165,7 @@ test('a shard that is away is named, does not stop the others, and makes the exi
   assertFailed(await run('keys', 'list', '-o', organizationOn('c')), 1, /Shard 'c': /)
 })
 
-test('no command on an organization uses databases under each other’s names', async () => {
+test("no command about an organization works if the databases have each other's names", async () => {
   await onShards()('keys', 'list', '-o', organizationOn('a'))
   const [a, b] = shards.databases
   const run = onShards({ a: b?.url ?? '', b: a?.url ?? '' })
@@ -211,7 +211,7 @@ test('deliver --once delivers the events of every shard', async () => {
   assert.match(partial.stderr, /Shard 'b': Cannot /)
 })
 
-test('--database-url names one database, also beside DATABASE_URLS', async () => {
+test('--database-url selects one database, even with DATABASE_URLS', async () => {
   const status = jsonOf(
     await onShards({ c: GONE })('status', '--json', '--database-url', shards.databases[0]?.url ?? ''),
   )
@@ -222,7 +222,7 @@ test('a script is for one database', async () => {
   assertFailed(await onShards()('migrate', '--print'), 2, /with --database-url/)
 })
 
-test('texts of DATABASE_URLS that cannot be used are refused, and no part is repeated', async () => {
+test('an invalid DATABASE_URLS is rejected without showing any part of it', async () => {
   const url = `postgres://somebody:${PASSWORD}@localhost/app`
   for (const text of [
     url,
@@ -237,7 +237,7 @@ test('texts of DATABASE_URLS that cannot be used are refused, and no part is rep
   assertFailed(await cli(['grants'], { env: { DATABASE_URLS: hosts } }), 2, /Pass at least one of/)
 })
 
-test('a shard is added, gets new organizations, and organizations move to it and back', async (t) => {
+test('a shard can be added, gets new organizations, and organizations can be moved there and back', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   await onShards()('keys', 'list', '-o', organizationOn('a'))

@@ -9,7 +9,7 @@ import { publish } from './_events.ts'
 import { writeService } from './_service.ts'
 import { addEndpoint, DEVELOPMENT, findEndpoint, newOrganization } from './_settings.ts'
 
-// The headers of Standard Webhooks, chosen for an endpoint or for the whole service.
+// The Standard Webhooks headers, enabled for an endpoint or the whole service.
 
 let database: TestDatabase
 let sql: Sql
@@ -23,7 +23,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** The headers of the newest request, as a verifier of Standard Webhooks takes them. */
+/** The headers of the newest request in the form that a Standard Webhooks verifier needs. */
 function verify({ requests }: Receiver, secret: string): void {
   const { headers, body } = requests.at(-1) ?? assert.fail('nothing was received')
   const texts = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
@@ -49,7 +49,7 @@ describe('--standard-webhooks', () => {
     verify(receiver, secret)
   })
 
-  test('of endpoints update takes on and off, and refuses a secret that cannot be decoded', async () => {
+  test("of endpoints update enables and disables it, and rejects a secret that can't be decoded", async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     const update = ['endpoints', 'update', id, '-o', org, '--standard-webhooks']
@@ -66,7 +66,7 @@ describe('--standard-webhooks', () => {
     assert.equal((await run(...update, 'off')).exitCode, 0)
   })
 
-  test('of the service holds for every endpoint, in deliver and in endpoints test', async (t) => {
+  test('of the service applies to all endpoints, both in deliver and endpoints test', async (t) => {
     const receiver = await startReceiver(t)
     const org = newOrganization()
     const url = ['--url', `${receiver.origin}/hook`]

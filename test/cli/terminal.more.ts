@@ -10,7 +10,8 @@ import { startReceiver } from '../sender/_receiver.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
 
-// The program in a real terminal of a given width, with keys pressed: `script` of util-linux makes the terminal.
+// The program in a real terminal of a given width, with simulated key presses. The terminal is created by
+// `script` from util-linux.
 
 const HAS_SCRIPT = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '')
 const skip = HAS_SCRIPT ? false : 'needs the command script of util-linux, which makes a terminal'
@@ -26,9 +27,9 @@ before(async () => {
 after(() => database.drop())
 
 interface Screen {
-  /** Everything that was written so far. */
+  /** Everything written so far. */
   text(): string
-  /** Resolves once the text is on the screen; rejects when the program ends before. */
+  /** Resolves once the text is on the screen. Rejects if the program exits before that. */
   shows(text: string): Promise<void>
   press(keys: string): void
   readonly exit: Promise<number>
@@ -64,7 +65,7 @@ function openTerminal(t: TestContext, columns: number, args: readonly string[]):
   }
 }
 
-/** The final screen, line by line: text that was drawn over is gone. */
+/** Returns the lines of the final screen. Overwritten text is gone. */
 function linesOf(screen: Screen): readonly string[] {
   return screen
     .text()
@@ -78,7 +79,7 @@ async function createKey(org: string): Promise<string> {
 }
 
 describe('in a terminal', { skip }, () => {
-  test('a question is asked, and yes goes on', async (t) => {
+  test('a question is asked, and yes continues', async (t) => {
     const id = await createKey('org_1')
     const screen = openTerminal(t, 80, ['keys', 'revoke', id, '-o', 'org_1'])
     await screen.shows('Go on? [y/N] ')
@@ -106,7 +107,7 @@ describe('in a terminal', { skip }, () => {
   })
 
   for (const columns of [80, 120]) {
-    test(`tables and help keep to ${columns} columns`, async (t) => {
+    test(`tables and help fit in ${columns} columns`, async (t) => {
       const org = `org_columns_${columns}`
       for (let key = 0; key < 3; key++) await createKey(org)
       for (const args of [
@@ -122,7 +123,7 @@ describe('in a terminal', { skip }, () => {
     })
   }
 
-  test('deliver writes a line for each attempt, and Ctrl-C stops it', async (t) => {
+  test('deliver prints a line for each attempt, and Ctrl-C stops it', async (t) => {
     const receiver = await startReceiver(t)
     const development = ['--allow-http', '--allow-private-networks']
     const add = ['endpoints', 'add', '-o', 'org_3', '--url', `${receiver.origin}/`, ...development]

@@ -13,7 +13,7 @@ import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } fro
 import { publish } from './_events.ts'
 import { addEndpoint, newOrganization } from './_settings.ts'
 
-// The command that watches an organization, as a process, and the commands that feed it.
+// The command that watches an organization as a process, and the commands that create events.
 
 let database: TestDatabase
 let sql: Sql
@@ -34,7 +34,7 @@ async function start(t: TestContext, ...args: readonly string[]): Promise<Progra
   return program
 }
 
-/** A port that nothing listens on. */
+/** A port that nothing is listening on. */
 async function closedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -43,7 +43,7 @@ async function closedPort(): Promise<number> {
   return port
 }
 
-/** Ends a program as Ctrl-C does. */
+/** Ends a program like Ctrl-C does. */
 async function stop(program: Program): Promise<void> {
   program.signal('SIGINT')
   assert.equal(await program.exit, 0, program.stderr())
@@ -57,14 +57,14 @@ const linesOf = (program: Program): ReturnType<typeof JSON.parse>[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** What the endpoints of an organization are to get. */
+/** What an organization's endpoints should receive. */
 const deliveryStates = async (org: string): Promise<string[]> =>
   (await sql`select state from ${everyDelivery(sql)} as delivery where organization_id = ${org}`).map(
     ({ state }) => state,
   )
 
 describe('listen', () => {
-  test('forwards the events of an organization to a URL, signed with the secret that it prints, and no others', async (t) => {
+  test("forwards an organization's events to a URL, signed with the secret it prints, and no others", async (t) => {
     const receiver = await startReceiver(t)
     const org = newOrganization()
     await publish(sql, org)
@@ -88,7 +88,7 @@ describe('listen', () => {
     assert.match(program.stdout(), /\nStopped: 2 forwarded, 0 failed\n$/)
   })
 
-  test('changes nothing of endpoints and deliveries, and prints what fails', async (t) => {
+  test("doesn't change endpoints or deliveries, and prints failures", async (t) => {
     const receiver = await startReceiver(t, (response) => response.writeHead(503).end('busy'))
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
@@ -131,7 +131,7 @@ describe('listen', () => {
     assert.equal(receiver.requests.length, 2)
   })
 
-  test('says of a URL that nobody serves why, and ends at once while a receiver hangs', async (t) => {
+  test("says why a URL doesn't respond, and exits right away while a receiver hangs", async (t) => {
     const org = newOrganization()
     const refused = await start(
       t,
@@ -164,7 +164,7 @@ describe('listen', () => {
 })
 
 describe('trigger', () => {
-  test('publishes an example with an id of a test, and asks only if an endpoint wants it', async () => {
+  test('publishes an example with a test id, and only asks if an endpoint is subscribed', async () => {
     const org = newOrganization()
     const trigger = ['trigger', 'invoice.paid', '-o', org]
     const published = jsonOf(await run(...trigger, '--json'))
@@ -185,7 +185,7 @@ describe('trigger', () => {
       /^Published evt_test_\w+ \(invoice\.paid\) for 1 endpoint\n$/,
     )
     assert.deepEqual(await deliveryStates(org), ['pending'])
-    // The delivery to a disabled endpoint is recorded as skipped, and can be sent later.
+    // The delivery to a disabled endpoint is recorded as skipped and can be sent later.
     await sql`update business_api.webhook_endpoints set state = 'disabled' where id = ${id}`
     assertFailed(await run(...trigger), 2, /4000\/hook, disabled\)/)
     assertFailed(await run('trigger', 'invoice.payd', '-o', org), 2, /did you mean 'invoice\.paid'\?/)
@@ -198,7 +198,7 @@ describe('trigger', () => {
 })
 
 describe('events', () => {
-  test('list shows events without an endpoint too, page by page, and show the deliveries and the body', async () => {
+  test('list shows events in pages, even without an endpoint, and show prints the deliveries and the body', async () => {
     const org = newOrganization()
     await publish(sql, org)
     await addEndpoint(run, org)

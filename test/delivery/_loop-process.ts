@@ -1,5 +1,5 @@
-// A process with a loop. The program stops the loop from a timer that does not keep the process alive: if the loop did not keep
-// the process alive, the process would end without any output. With `once` the program runs the loop once instead.
+// Runs a loop in a process and stops it from a timer that doesn't keep the process alive. If the loop didn't keep it
+// alive, the process would exit without any output. With `once`, runs the loop once instead.
 
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { createMemoryStore } from '../../lib/memory.ts'

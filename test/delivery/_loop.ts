@@ -17,53 +17,53 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// Delivery loops under test: both stores, empty at the beginning of each test as a loop takes the work of all
-// organizations; senders that do what a test says; endpoints and events.
+// Helpers for testing delivery loops on both stores, which are empty at the start of each test because a loop works on
+// all organizations. Includes senders that do what a test needs, endpoints and events.
 
 export const ORG = 'org_1'
 export const SECRET = 'whsec_current'
 
 export const ids: ReturnType<typeof createIds> = createIds()
 
-/** A wait longer than every test: an effect in a test has another cause than the end of this wait. */
+/** Longer than any test waits. If something happens, it's not because this time is over. */
 export const AN_HOUR_MS: number = 60 * 60 * 1000
 
-/** Only the acts of the test wake such a loop. */
+/** With these options, only the test wakes the loop. */
 export const NO_POLL: DeliveryLoopOptions = { pollIntervalMs: AN_HOUR_MS }
 
-/** A value that the compiler would refuse, as JavaScript hosts may pass. */
+/** Allows values that the compiler would reject, which JavaScript hosts could pass. */
 export function untyped<T>(value: unknown): T {
   return value as T
 }
 
 // --- Stores ---
 
-/** The slices of a store that a loop needs. */
+/** The parts of a store that a loop needs. */
 export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'>
 
-/** A store in the hands of a test. */
+/** A store that a test can control. */
 export interface StoreUnderTest {
   readonly store: BusinessApiStore
-  /** Makes the store judge due times and expiries as `ms` milliseconds later. */
+  /** Makes the store check due times and expiries as if it were `ms` milliseconds later. */
   letTimePass(ms: number): Promise<void>
-  /** A loop on the store that ends with the test; quiet without a logger. */
+  /** Creates a loop on the store that is stopped after the test. Doesn't log anything unless there is a logger. */
   loop(sender: WebhookSender, options?: DeliveryLoopOptions, store?: LoopStore): DeliveryLoop
 }
 
 /** A store on PostgreSQL, with access to the database. */
 export interface PostgresUnderTest extends StoreUnderTest {
   readonly sql: Sql
-  /** Makes another store on the same database, as in another process. */
+  /** Creates another store on the same database, as in another process. */
   secondStore(): PostgresStore
 }
 
-/** Registers tests once for each store. */
+/** Registers tests for each store. */
 export function describeOnStores(name: string, define: (under: StoreUnderTest) => void): void {
   describeOnMemory(name, define)
   describeOnPostgres(name, define)
 }
 
-/** Registers tests on the store in memory. */
+/** Registers tests for the memory store. */
 export function describeOnMemory(name: string, define: (under: StoreUnderTest) => void): void {
   describe(`${name}, in memory`, () => {
     let passedMs = 0
@@ -85,7 +85,7 @@ export function describeOnMemory(name: string, define: (under: StoreUnderTest) =
   })
 }
 
-/** Registers tests on PostgreSQL. */
+/** Registers tests for PostgreSQL. */
 export function describeOnPostgres(name: string, define: (under: PostgresUnderTest) => void): void {
   shared ??= createSharedPostgres()
   const { stores, sql } = shared
@@ -113,7 +113,7 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
 
 let shared: ReturnType<typeof createSharedPostgres> | undefined
 
-/** The database for all tests of a file. */
+/** The database of all tests in a file. */
 function createSharedPostgres() {
   let database: TestDatabase
   let sql: Sql
@@ -141,7 +141,7 @@ function lazy<T>(create: () => T): () => T {
   }
 }
 
-/** Takes back everything that the store compares with the database's clock. */
+/** Resets everything that the store compares with the database's clock. */
 async function letTimePass(sql: Sql, ms: number): Promise<void> {
   const earlier = (column: string) =>
     sql`${sql(column)} = ${sql(column)} - ${ms}::float8 * interval '1 millisecond'`
@@ -168,14 +168,14 @@ function endLoopsAfterEach() {
   }
 }
 
-/** The store with several verbs of the deliveries' slice replaced. */
+/** Returns the store with some of the delivery methods replaced. */
 export function withDeliveries(store: BusinessApiStore, replaced: Partial<DeliveryStore>): LoopStore {
   return { ...store, deliveries: { ...store.deliveries, ...replaced } }
 }
 
 // --- Endpoints, events, deliveries ---
 
-/** Registers an endpoint of {@link ORG}, by default for every type. */
+/** Registers an endpoint of {@link ORG}, by default for all types. */
 export async function addEndpoint(
   store: BusinessApiStore,
   changes: Partial<EndpointRecord> = {},
@@ -195,14 +195,14 @@ export async function addEndpoint(
   return endpoint.id
 }
 
-/** The headers of an endpoint's own, stored open. */
+/** The custom headers of an endpoint, stored as plain text. */
 export function plainHeaders(
   headers: Readonly<Record<string, string>>,
 ): Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
   return { headerNames: Object.keys(headers), sealedHeaders: `plain.${JSON.stringify(headers)}` }
 }
 
-/** An event with a body that no parser would reproduce byte for byte. */
+/** An event with a body that no parser would reproduce exactly. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
@@ -220,7 +220,7 @@ export async function publish(
   return event
 }
 
-/** Publishes so many events, all at once. */
+/** Publishes a number of events at once. */
 export function publishMany(
   store: BusinessApiStore,
   count: number,
@@ -229,7 +229,7 @@ export function publishMany(
   return Promise.all(Array.from({ length: count }, () => publish(store, {}, organizationId)))
 }
 
-/** The deliveries of an organization with the logs, oldest first. */
+/** Returns the deliveries of an organization with their logs, oldest first. */
 export async function deliveriesOf(
   store: BusinessApiStore,
   organizationId: string = ORG,
@@ -241,7 +241,7 @@ export async function deliveriesOf(
   return details.flatMap((delivery) => delivery ?? [])
 }
 
-/** Claims all due deliveries, as a process that dies before the first attempt; returns the number. */
+/** Claims all due deliveries like a process that dies before the first attempt. Returns how many there were. */
 export async function claimAndVanish(store: BusinessApiStore, leaseMs: number): Promise<number> {
   const { deliveries } = await store.deliveries.claim({
     token: `vanished-${ids('dlv')}`,
@@ -257,12 +257,12 @@ export async function claimAndVanish(store: BusinessApiStore, leaseMs: number): 
   return deliveries.length
 }
 
-/** The number of deliveries of {@link ORG} in a state. */
+/** Returns the number of deliveries of {@link ORG} in a state. */
 export async function countIn(store: BusinessApiStore, state: DeliveryState): Promise<number> {
   return (await store.deliveries.list(ORG, { states: [state] }, 1000, null)).length
 }
 
-/** The only delivery. */
+/** Returns the only delivery. */
 export async function onlyDelivery(store: BusinessApiStore): Promise<DeliveryDetails> {
   const [delivery, ...others] = await deliveriesOf(store)
   if (delivery === undefined || others.length > 0) throw new Error('There is not just one delivery')
@@ -271,29 +271,26 @@ export async function onlyDelivery(store: BusinessApiStore): Promise<DeliveryDet
 
 // --- Senders ---
 
-/**
- * The answer of a test's sender to a request; the number counts from 1. Without an answer of the test, the sender answers a quick
- * 200.
- */
+/** The response of a test's sender to a request, which is numbered from 1. By default it's a quick 200. */
 export type Respond = (
   request: WebhookRequest,
   number: number,
   signal: AbortSignal | undefined,
 ) => Partial<WebhookAnswer> | Promise<Partial<WebhookAnswer>>
 
-/** A sender that sends nothing and keeps the requests. */
+/** A sender that only records requests. */
 export interface TestSender extends WebhookSender {
   readonly requests: readonly WebhookRequest[]
-  /** Ids of the requests' events, in order. */
+  /** Event ids of the requests, in order. */
   readonly eventIds: readonly string[]
   readonly inFlight: number
-  /** Resolves when so many requests have been made in all; rejects when that takes too long. */
+  /** Resolves when this many requests have been made. Rejects if that takes too long. */
   sent(count: number): Promise<void>
 }
 
 const SENT_WITHIN_MS = 20_000
 
-/** Makes a sender with the behaviour of a test. */
+/** Creates a sender that behaves as a test needs. */
 export function createTestSender(respond: Respond = () => ({})): TestSender {
   const requests: WebhookRequest[] = []
   const made = new EventTarget()
@@ -331,14 +328,14 @@ export function eventIdOf({ headers }: WebhookRequest): string {
   return headers['X-SERVICE-Event-Id'] ?? ''
 }
 
-/** Never answers before an interruption, like the library's sender. */
+/** Doesn't respond until it's interrupted, like the library's sender. */
 export function hang(signal: AbortSignal | undefined): Promise<Partial<WebhookAnswer>> {
   return new Promise((resolve) => {
     signal?.addEventListener('abort', () => resolve({ status: null, error: 'interrupted' }))
   })
 }
 
-/** A door that holds back attempts until the test opens the door. */
+/** Blocks attempts until the test opens it. */
 export interface Gate {
   readonly opened: Promise<void>
   open(): void
@@ -354,7 +351,7 @@ export function createGate(): Gate {
 
 // --- Waiting and listening ---
 
-/** Asks every 5 ms until the answer is yes. */
+/** Checks every 5 ms until the condition is true. */
 export async function until(
   what: string,
   isSo: () => Promise<boolean> | boolean,
@@ -371,7 +368,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** A logger that keeps all lines. */
+/** A logger that records all lines. */
 export interface TestLog {
   readonly logger: Logger
   readonly lines: readonly { readonly level: string; readonly details: object; readonly message: string }[]

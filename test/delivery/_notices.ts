@@ -4,7 +4,7 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { AN_HOUR_MS, addEndpoint, ids, ORG, type StoreUnderTest } from './_loop.ts'
 
-/** Keeps the notices of a loop. */
+/** Records the notices of a loop. */
 export function listen() {
   const notices: Notice[] = []
   return {
@@ -16,7 +16,7 @@ export function listen() {
   }
 }
 
-/** A key of {@link ORG} that is in force for so long; returns the id. */
+/** Creates a key of {@link ORG} that is active for this long, and returns its id. */
 export async function addKey(store: BusinessApiStore, ms: number): Promise<string> {
   const id = ids('key')
   const shown = { name: 'Website', scopes: [], prefix: 'bapi_live_', lastFour: 'abcd', rateLimit: null }
@@ -30,7 +30,7 @@ export async function addKey(store: BusinessApiStore, ms: number): Promise<strin
   return id
 }
 
-/** A key and a secret of {@link ORG} that expire in half an hour. */
+/** Creates a key and a secret of {@link ORG} that expire in half an hour. */
 export async function expireBoth({ store }: StoreUnderTest): Promise<readonly string[]> {
   const keyId = await addKey(store, AN_HOUR_MS / 2)
   const endpointId = await addEndpoint(store)

@@ -9,7 +9,7 @@ import type { EndpointTarget } from '../../lib/webhooks/endpoints.ts'
 export const SLOW_MS = 2000
 export const QUICK_MS = 5
 
-/** What an attempt needs of an endpoint. */
+/** What an attempt needs from an endpoint. */
 export const TARGET: EndpointTarget = {
   ...ENDPOINT_DEFAULTS,
   url: 'https://subscriber.test/',
@@ -46,7 +46,7 @@ export function addTo(
     queues.add(newDelivery(endpointId, organizationId), performance.now())
 }
 
-/** Sends all that may go now. */
+/** Sends everything that can be sent now. */
 export function takeAll(queues: EndpointQueues): Claimed[] {
   const taken: Claimed[] = []
   for (let next = queues.next(); next; next = queues.next()) taken.push(next)
@@ -66,7 +66,7 @@ export function runOne(
   queues.end(delivery, load, durationMs)
 }
 
-/** The number of attempts of an endpoint that may begin at once, given endless deliveries. */
+/** Returns how many attempts of an endpoint can start at once if there are enough deliveries. */
 export function limitOf(queues: EndpointQueues, endpointId: string): number {
   addTo(queues, 64, endpointId)
   const taken = takeAll(queues)
@@ -75,14 +75,14 @@ export function limitOf(queues: EndpointQueues, endpointId: string): number {
   return taken.length
 }
 
-/** Plans a claim and puts the plan in force. */
+/** Plans a claim and applies the plan. */
 export function plan(queues: EndpointQueues): ClaimPlan {
   const planned = queues.planClaim()
   queues.adoptPlan(planned)
   return planned
 }
 
-/** The number of deliveries of an endpoint that the next claim may bring. */
+/** Returns how many deliveries of an endpoint the next claim can return. */
 export function capacityOf(queues: EndpointQueues, endpointId: string): number {
   const { endpoint, endpoints } = plan(queues).capacity
   return endpoints[endpointId] ?? endpoint

@@ -1,11 +1,11 @@
 import type { TestSender } from './_loop.ts'
 
-/** The signature header of the request that was made as the `number`th. */
+/** Returns the signature header of the request with this number. */
 export function signatureOf({ requests }: TestSender, number = 1): string {
   return requests[number - 1]?.headers['X-SERVICE-Signature'] ?? ''
 }
 
-/** The `t` of a signature header, in Unix seconds. */
+/** Returns the `t` of a signature header in Unix seconds. */
 export function timestampOf(signature: string): number {
   return Number(/^t=(\d+),/.exec(signature)?.[1])
 }

@@ -18,10 +18,10 @@ import {
 
 const FAILED = { status: 500 }
 
-// Attempts and the log of attempts (specification, section 6).
+// Attempts and how they are logged (specification, section 6).
 
 describeOnStores('Attempts', (under) => {
-  test('any 2xx delivers; every other status, and no answer, is a failed attempt', async () => {
+  test('any 2xx is a success, and any other status or no response is a failed attempt', async () => {
     const delivering = [200, 201, 202, 204, 299]
     const failing = [199, 300, 301, 304, 400, 401, 404, 429, 500, 503]
     const errors = ['timeout', 'connection_refused', 'dns_failed']
@@ -55,7 +55,7 @@ describeOnStores('Attempts', (under) => {
     }
   })
 
-  test('are five, 30, 60, 120 and 240 seconds after one another, with the same event id and body; then the delivery is a failed delivery', async () => {
+  test('are made five times, after 30, 60, 120 and 240 seconds, with the same event id and body, and then the delivery fails', async () => {
     const waits = [30_000, 60_000, 120_000, 240_000]
     await addEndpoint(under.store)
     const { id, body } = await publish(under.store)
@@ -85,7 +85,7 @@ describeOnStores('Attempts', (under) => {
     )
   })
 
-  test('wait from the end of the attempt before, however long it took', async () => {
+  test('start after the previous one has ended, however long it took', async () => {
     const TOOK_MS = 120
     await addEndpoint(under.store)
     await publish(under.store)
@@ -102,14 +102,14 @@ describeOnStores('Attempts', (under) => {
     const runMs = performance.now() - startedAt
     const { dueAt, attemptLog } = await onlyDelivery(under.store)
     const waitedMs = Date.parse(dueAt ?? '') - Date.parse(attemptLog[0]?.startedAt ?? '')
-    // Timestamps are cut to milliseconds, and a timer may be a millisecond early.
+    // Timestamps are truncated to milliseconds, and a timer may fire a millisecond early.
     assert.ok(
       waitedMs >= 30_000 + TOOK_MS - 2 && waitedMs <= 30_000 + runMs + 2,
       `${waitedMs} ms of ${runMs}`,
     )
   })
 
-  test('a first success after failures ends it', async () => {
+  test('end with the first success after failures', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender((_request, number) => ({ status: number < 3 ? 503 : 204 }))
@@ -122,7 +122,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([state, attempts, reason, sender.requests.length], ['delivered', 3, null, 3])
   })
 
-  test('Retry-After lengthens a wait after any failure, and never shortens one', async () => {
+  test('are delayed by Retry-After after any failure, but never made earlier', async () => {
     const asked: [number, number, number][] = [
       [429, 90_000, 90_000],
       [503, 45_000, 45_000],
@@ -149,7 +149,7 @@ describeOnStores('Attempts', (under) => {
     }
   })
 
-  test('410 is the last attempt, disables the endpoint and skips its waiting deliveries', async () => {
+  test('end with a 410, which disables the endpoint and skips its pending deliveries', async () => {
     const endpointId = await addEndpoint(under.store)
     const first = await publish(under.store)
     const sender = createTestSender(() => ({ status: 410 }))
@@ -170,7 +170,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([second?.state, second?.attempts], ['skipped', 0])
   })
 
-  test('a failed delivery that is sent again has a new round of five, with the same event id', async () => {
+  test('start a new round of five if a failed delivery is sent again, with the same event id', async () => {
     await addEndpoint(under.store)
     const { id, body } = await publish(under.store)
     const sender = createTestSender(() => FAILED)
@@ -198,7 +198,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual(new Set(sender.requests.map((request) => request.body)), new Set([body]))
   })
 
-  test('a delivered event that is sent again is delivered again', async () => {
+  test('are made again if a delivered event is sent again', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const sender = createTestSender()
@@ -218,7 +218,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([deliveryId.startsWith('dlv_'), state, attempts], [true, 'delivered', 2])
   })
 
-  test('deliveries of a paused endpoint wait until it is resumed, and count no attempt meanwhile', async () => {
+  test('are not made or counted while the endpoint is paused', async () => {
     const endpointId = await addEndpoint(under.store)
     await under.store.endpoints.setState({
       organizationId: ORG,
@@ -243,7 +243,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([sender.eventIds, (await onlyDelivery(under.store)).attempts], [[id], 1])
   })
 
-  test('an endpoint that has only failed, often and for long, is disabled, and the log says so', async () => {
+  test('disable an endpoint that has kept failing for long enough, and the log says so', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const lines: [object, string][] = []
@@ -287,7 +287,7 @@ describeOnStores('The attempt log', (under) => {
     return attempt
   }
 
-  test('has the start, the durations, the status and the beginning of the body', async () => {
+  test('has the start, the durations, the status and the start of the body', async () => {
     const before = Date.now()
     const { startedAt, headers, ...attempt } = await logOf(() => ({
       status: 503,
@@ -312,7 +312,7 @@ describeOnStores('The attempt log', (under) => {
     assert.ok(Date.parse(startedAt) >= before - 1000 && Date.parse(startedAt) <= Date.now() + 1000)
   })
 
-  test('has null for a phase that did not happen or was not measured', async () => {
+  test('has null for a phase that was skipped or not measured', async () => {
     const { startedAt, headers, ...attempt } = await logOf(() => ({
       error: 'connection_refused',
       detail: '10.0.0.1',
@@ -333,7 +333,7 @@ describeOnStores('The attempt log', (under) => {
     })
   })
 
-  test('has the headers of an attempt without a 2xx, by a list of names and up to 2 KB', async () => {
+  test('has up to 2 KB of allowlisted headers if the response is not 2xx', async () => {
     const { headers } = await logOf(() => ({
       status: 401,
       headers: {
@@ -350,7 +350,7 @@ describeOnStores('The attempt log', (under) => {
     })
   })
 
-  test('has the kind, the server and the request ids of a 2xx, and nothing of a 2xx without them', async () => {
+  test('has the content type, server and request ids of a 2xx, and nothing if there are none', async () => {
     const headers = {
       'Content-Type': 'text/plain',
       Date: 'today',
@@ -367,7 +367,7 @@ describeOnStores('The attempt log', (under) => {
     assert.equal((await logOf(() => ({ status: 204, headers: { Date: 'today' } }))).headers, null)
   })
 
-  test('has the names of the headers that an endpoint adds, also of a 2xx, and no value', () => {
+  test("has the names of an endpoint's headers even for a 2xx, but no values", () => {
     const delivery = { eventId: 'evt_1', type: 'lead.created', headerNames: ['Authorization'] }
     const signature = { 'X-S-Signature': 't=1,v1=ab', 'Webhook-Id': 'evt_1', 'Webhook-Signature': 'v1,ab' }
     const own = { Authorization: 'Bearer s3cret' }
@@ -386,7 +386,7 @@ describeOnStores('The attempt log', (under) => {
     })
   })
 
-  test('keeps at most 2 KB of headers', () => {
+  test('has up to 2 KB of headers', () => {
     const many = (prefix: string) =>
       Object.fromEntries(
         Array.from({ length: 20 }, (_, index) => [`${prefix}${'x'.repeat(90)}${index}`, 'v']),
@@ -422,7 +422,7 @@ describeOnStores('The attempt log', (under) => {
     })
   }
 
-  test('keeps an excerpt that no store could keep unchanged', async () => {
+  test('has an excerpt even if no store could keep it unchanged', async () => {
     const { bodyExcerpt } = await logOf(() => ({ bodyExcerpt: 'a\0b\ud800c\udc00d\\u0000' }))
     assert.equal(bodyExcerpt, 'a\\u{0}b\ufffdc\ufffdd\\u0000')
   })

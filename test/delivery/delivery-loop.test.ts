@@ -30,12 +30,12 @@ import { signatureOf, timestampOf } from './_signatures.ts'
 
 const FAILED = { status: 500 }
 
-// Requests and signatures (specification, section 6), also by other clocks.
+// Requests and signatures (specification, section 6), including with different clocks.
 
 describeOnStores('Deliveries', (under) => {
   const event = () => publish(under.store)
 
-  test('each event reaches, once, every enabled endpoint of the organization that wants the type', async () => {
+  test('each event is sent once to every enabled endpoint of the organization that is subscribed to its type', async () => {
     const { store } = under
     const [all, some, none, paused, disabled, removed] = [
       await addEndpoint(store, { url: 'https://all.test/' }),
@@ -78,7 +78,7 @@ describeOnStores('Deliveries', (under) => {
     assert.deepEqual(await under.loop(sender).runOnce(), { delivered: 0, retried: 0, failed: 0 })
   })
 
-  test('a request has the content type, the three headers of the service, the endpoint’s own, and no other', async () => {
+  test('a request has the content type, the three headers of the service, those of the endpoint, and no others', async () => {
     await addEndpoint(under.store, plainHeaders({ Authorization: 'Basic abc', 'X-Team': 'billing' }))
     const { id } = await publish(under.store, { type: 'invoice.paid' })
     const sender = createTestSender()
@@ -94,7 +94,7 @@ describeOnStores('Deliveries', (under) => {
     assert.match(signatureOf(sender), /^t=\d{10},v1=[0-9a-f]{64}$/)
   })
 
-  test('the prefix of the headers can be another', async () => {
+  test('the header prefix can be changed', async () => {
     await addEndpoint(under.store)
     const { id, body } = await event()
     const sender = createTestSender()
@@ -108,7 +108,7 @@ describeOnStores('Deliveries', (under) => {
     verifyWebhook(body, signature, SECRET)
   })
 
-  test('headers of the endpoint’s own do not replace the headers of the service, in any spelling', async () => {
+  test("custom headers don't replace the service's headers in any spelling", async () => {
     const headers = plainHeaders({
       'content-type': 'text/plain',
       'x-service-event-id': 'evt_forged',
@@ -130,7 +130,7 @@ describeOnStores('Deliveries', (under) => {
     verifyWebhook(body, signatureOf(sender), SECRET)
   })
 
-  test('over a real connection the recorded body arrives byte for byte, with a matching signature', async (t) => {
+  test('over a real connection the exact body arrives with a matching signature', async (t) => {
     const subscriber = await startSubscriber()
     t.after(() => subscriber.close())
     const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
@@ -147,7 +147,7 @@ describeOnStores('Deliveries', (under) => {
     assert.equal(received.headers['x-service-event-type'], 'project.completed')
   })
 
-  test('a delivery is timely for 300 seconds before and after the t of the signature, and no longer', async () => {
+  test('a signature is valid for 300 seconds before and after t, and no longer', async () => {
     await addEndpoint(under.store)
     const { body } = await event()
     const sender = createTestSender()
@@ -163,7 +163,7 @@ describeOnStores('Deliveries', (under) => {
     assert.throws(() => verifyAt(t + 301), { code: 'signature_expired' })
   })
 
-  test('during a rotation two secrets sign, the current secret first, and after the overlap the current secret alone', async () => {
+  test('both secrets sign during a rotation, current one first, and after the overlap only the current one', async () => {
     const endpointId = await addEndpoint(under.store, { sealedSecret: 'plain.whsec_first' })
     const { body } = await event()
     await under.store.endpoints.rotateSecret({
@@ -210,7 +210,7 @@ describeOnStores('Deliveries', (under) => {
 })
 
 describeOnMemory('By a clock that stands still', (under) => {
-  test('a retry is made at the end of the backoff and not a millisecond before, signed for that moment', async () => {
+  test('a retry is made at the end of the backoff, not a millisecond before, and signed for that time', async () => {
     let now = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
     const store = createMemoryStore({ clock: () => now })
     await addEndpoint(store)
@@ -221,7 +221,7 @@ describeOnMemory('By a clock that stands still', (under) => {
     for (const [index, waitMs] of [30_000, 60_000, 120_000, 240_000].entries()) {
       await loop.runOnce()
       const dueAt = Date.parse((await delivery()).dueAt ?? '')
-      // The attempt ended a moment before the result was recorded.
+      // The attempt ended slightly before the result was recorded.
       assert.ok(dueAt <= now + waitMs && dueAt > now + waitMs - 2000, `${dueAt - now} ms`)
       now = dueAt - 1
       await loop.runOnce()
@@ -268,7 +268,7 @@ describeOnPostgres('With the application’s clock off by an hour', (under) => {
       await loop.runOnce()
       assert.equal(sender.requests.length, 2)
 
-      // A lease ends by the database's clock too.
+      // Leases also end by the database's clock.
       await under.letTimePass(60_000)
       await claimAndVanish(under.store, 30_000)
       await loop.runOnce()

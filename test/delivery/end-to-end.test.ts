@@ -12,7 +12,7 @@ import { createDeliveryLoop, createWebhookSender, verifyWebhook } from 'business
 import Stripe from 'stripe'
 import { createTestDatabase } from '../_database.ts'
 
-// The whole way without stand-ins: the API, PostgreSQL, the loop, the sender, a subscriber's socket.
+// Everything without fakes: the API, PostgreSQL, the loop, the sender and a subscriber's socket.
 
 interface Arrival {
   readonly headers: IncomingHttpHeaders
@@ -23,7 +23,7 @@ const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 const secretKeys = ['ab'.repeat(31).concat('01')]
 const stripe = new Stripe('sk_test_unused')
 
-test('events of the API and of the host arrive, and the official stripe package accepts each unchanged', async (t) => {
+test('events of the API and the host arrive, and the official stripe package accepts each of them', async (t) => {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
   const arrivals: Arrival[] = []
@@ -73,7 +73,7 @@ function signatureOf({ headers }: Arrival): string {
   return String(headers['x-service-signature'])
 }
 
-/** By every secret that signs, by stripe's verifier and by ours. */
+/** Checks every active secret with stripe's verifier and our own. */
 function assertAccepted(arrival: Arrival, secrets: readonly string[]): void {
   for (const secret of secrets) {
     const event = stripe.webhooks.constructEvent(arrival.body, signatureOf(arrival), secret)

@@ -18,12 +18,12 @@ import {
 } from './_loop.ts'
 import { addKey, expireBoth, listen } from './_notices.ts'
 
-// Notices of expiries, once over all processes.
+// Notices about expiries, sent once across all processes.
 
 const DAY_MS = 24 * AN_HOUR_MS
 
 describeOnStores('What will expire', (under) => {
-  test('causes a notice an hour before for a signing secret, and 7 days before for a key, by runOnce() too', async () => {
+  test('causes a notice an hour before for a signing secret and 7 days before for a key, including with runOnce()', async () => {
     const keyId = await addKey(under.store, 8 * DAY_MS)
     const endpointId = await addEndpoint(under.store)
     await under.store.endpoints.rotateSecret({
@@ -54,7 +54,7 @@ describeOnStores('What will expire', (under) => {
     assert.ok(Date.parse(expiresAt) > Date.now())
   })
 
-  test('causes a notice at the times of the options, and none with false', async () => {
+  test('causes a notice at the configured times, and none with false', async () => {
     const [keyId, endpointId] = await expireBoth(under)
     const heard = listen()
     const run = (expiryNoticeMs: Parameters<typeof under.loop>[1] & object) =>
@@ -72,7 +72,7 @@ describeOnStores('What will expire', (under) => {
     assert.deepEqual(told, [keyId, endpointId])
   })
 
-  test('causes a single notice of two running loops', async () => {
+  test('causes a single notice if two loops are running', async () => {
     const heard = listen()
     await expireBoth(under)
     const { notices } = under.store
@@ -91,7 +91,7 @@ describeOnStores('What will expire', (under) => {
 })
 
 describeOnPostgres('Two processes', (under) => {
-  test('started at once send one notice of each expiry', async () => {
+  test('send one notice per expiry if they start at the same time', async () => {
     await expireBoth(under)
     const heard = listen()
     const stores = [under.store, under.secondStore()]
@@ -104,7 +104,7 @@ describeOnPostgres('Two processes', (under) => {
 })
 
 describe('createExpiryWatch()', () => {
-  test('repeats a request without an answer under the same token, and no other request', async () => {
+  test('repeats a request that got no response with the same token, and no other request', async () => {
     const requests: ExpiryRequest[] = []
     const announced: (readonly Notice[])[] = []
     const notice = {
@@ -135,7 +135,7 @@ describe('createExpiryWatch()', () => {
     assert.deepEqual([asked, limit > 0], [times, true])
   })
 
-  test('has more to do after an answer as long as the limit', async () => {
+  test('has more to do if there were as many results as the limit', async () => {
     const notice = {
       kind: 'secret_expiring',
       organizationId: ORG,

@@ -14,10 +14,10 @@ import {
   until,
 } from './_loop.ts'
 
-// No endpoint and no organization can hold up the others, observed from outside. The arithmetic is in queues.test.ts.
+// No endpoint or organization can block the others, as seen from outside. See queues.test.ts for the arithmetic.
 
 describeOnStores('Fair dispatch', (under) => {
-  /** Requests under way by URL, and the most there ever were. */
+  /** Current number of requests by URL, and the maximum. */
   function createMeasuringSender(respond: (url: string, signal?: AbortSignal) => Promise<object>) {
     const now = new Map<string, number>()
     const most = new Map<string, number>()
@@ -36,7 +36,7 @@ describeOnStores('Fair dispatch', (under) => {
   const arrivedAt = ({ requests }: TestSender, url: string) =>
     requests.filter((request) => request.url === url).map((request) => eventIdOf(request))
 
-  test('an endpoint has four attempts in flight to begin with, and up to 32 as it succeeds', async () => {
+  test('an endpoint starts with four attempts in flight and gets up to 32 as it succeeds', async () => {
     const url = 'https://quick.test/'
     await addEndpoint(under.store, { url })
     await publishMany(under.store, 400)
@@ -55,7 +55,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.ok((most.get(url) ?? 0) > 4 && (most.get(url) ?? 0) <= 32, `${most.get(url)} at once`)
   })
 
-  test('a slow attempt does not hold up the next attempts of its endpoint', async () => {
+  test("a slow attempt doesn't delay the next attempts of its endpoint", async () => {
     await addEndpoint(under.store)
     const events = await publishMany(under.store, 12)
     const { sender } = createMeasuringSender(async () => ({}))
@@ -70,14 +70,14 @@ describeOnStores('Fair dispatch', (under) => {
     await until('only the slow one is left', () => halfSlow.inFlight === 1)
   })
 
-  test('a slot that becomes free when all were taken is filled at once', async () => {
+  test('a slot is filled as soon as it becomes free', async () => {
     for (let number = 0; number < 12; number++) {
       await addEndpoint(under.store, {}, `org_${number}`)
       await publishMany(under.store, 1, `org_${number}`)
     }
     const ends: (() => void)[] = []
     const sender = createTestSender((_request, number) => {
-      // The first answers: endpoints still unknown must not take all slots.
+      // The first one responds. Unknown endpoints must not use all slots.
       if (number <= 12) return {}
       return new Promise((resolve) => {
         ends.push(() => resolve({}))
@@ -94,7 +94,7 @@ describeOnStores('Fair dispatch', (under) => {
     for (const end of ends) end()
   })
 
-  test('a dead endpoint with hundreds due does not hold up a healthy one', async () => {
+  test("a dead endpoint with hundreds of due deliveries doesn't delay a healthy one", async () => {
     await addEndpoint(under.store, { url: 'https://dead.test/', types: ['lead.created'] })
     await addEndpoint(under.store, { url: 'https://healthy.test/', types: ['project.completed'] })
     await Promise.all(Array.from({ length: 300 }, () => publish(under.store, { type: 'lead.created' })))
@@ -109,7 +109,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.deepEqual([now.get('https://dead.test/'), most.get('https://dead.test/')], [2, 2])
   })
 
-  test('an endpoint with a backlog does not hold up another endpoint of its organization', async () => {
+  test("an endpoint with a backlog doesn't delay another endpoint of its organization", async () => {
     await addEndpoint(under.store, { url: 'https://busy.test/', types: ['lead.created'] })
     await addEndpoint(under.store, { url: 'https://calm.test/', types: ['project.completed'] })
     await Promise.all(Array.from({ length: 300 }, () => publish(under.store, { type: 'lead.created' })))
@@ -121,7 +121,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.ok(last < 30, `behind ${last} others`)
   })
 
-  test('an organization with many endpoints takes a quarter of the slots, and every event arrives', async () => {
+  test('an organization with many endpoints uses a quarter of the slots, and every event arrives', async () => {
     for (let number = 0; number < 6; number++) await addEndpoint(under.store)
     await addEndpoint(under.store, { url: 'https://other.test/' }, 'org_2')
     await publishMany(under.store, 10)
@@ -148,13 +148,13 @@ describeOnStores('Fair dispatch', (under) => {
     assert.equal(most, 4)
   })
 
-  test('endpoints that time out take half of the slots together, and the others the rest', async () => {
+  test('endpoints that time out use half of the slots, and others the rest', async () => {
     for (let number = 0; number < 8; number++) {
       await addEndpoint(under.store, { url: 'https://slow.test/' }, `org_slow_${number}`)
       await publishMany(under.store, 3, `org_slow_${number}`)
     }
     await addEndpoint(under.store, { url: 'https://healthy.test/' })
-    // Every endpoint times out once, and then hangs.
+    // Each endpoint times out once and then hangs.
     let isLearning = true
     const { sender, now, most } = createMeasuringSender(async (url, signal) => {
       if (url === 'https://healthy.test/') return {}
@@ -174,7 +174,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.equal(most.get('https://slow.test/'), 4)
   })
 
-  test('first attempts go before retries of the same endpoint', async () => {
+  test('first attempts come before retries of the same endpoint', async () => {
     await addEndpoint(under.store)
     const [old] = await publishMany(under.store, 1)
     const sender = createTestSender((_request, number) => (number === 1 ? { status: 500 } : {}))

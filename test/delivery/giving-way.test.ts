@@ -4,7 +4,7 @@ import { createEndpointQueues, type EndpointQueues } from '../../lib/delivery/qu
 import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 import { addTo, capacityOf, limitOf, newDelivery, plan, QUICK_MS, runOne, takeAll } from './_queues.ts'
 
-// What an endpoint with a backlog leaves to others, and what an endpoint that rejects leaves to the store. By a clock of the tests.
+// How an endpoint with a backlog makes room for others, and what happens after a rejection. Uses a fake clock.
 
 let now = 1_000_000
 beforeEach(() => {
@@ -12,7 +12,7 @@ beforeEach(() => {
 })
 afterEach(() => mock.restoreAll())
 
-/** A claim that brings deliveries of endpoints, which are attempted and succeed. */
+/** Makes a claim that returns deliveries of endpoints, which then succeed. */
 function claim(queues: EndpointQueues, brought: Readonly<Record<string, number>>): void {
   plan(queues)
   for (const [endpointId, count] of Object.entries(brought)) addTo(queues, count, endpointId)
@@ -23,7 +23,7 @@ function endAll(queues: EndpointQueues): void {
 }
 
 describe('a backlog', () => {
-  test('is not throttled for its own endpoint, also after a claim that brought less than it asked for', () => {
+  test('is not throttled for its own endpoint, even if a claim returned less than requested', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     claim(queues, { we_busy: 4 })
     assert.equal(queues.throttle(200), false)
@@ -36,7 +36,7 @@ describe('a backlog', () => {
     assert.ok(capacityOf(queues, 'we_busy') > 0)
   })
 
-  test('gives way for a second after the last delivery of another endpoint, and not longer', () => {
+  test("is throttled for a second after another endpoint's last delivery, and no longer", () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     claim(queues, { we_busy: 4, we_calm: 1 })
     assert.equal(queues.throttle(200), true)
@@ -54,7 +54,7 @@ describe('a backlog', () => {
 })
 
 describe('an endpoint that was idle for a second', () => {
-  test('begins with the start limit again, and an endpoint in use does not', () => {
+  test('starts with the start limit again, unlike an endpoint in use', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     for (let success = 0; success < 8; success++) runOne(queues, 'we_1', 'more')
     now += 999
@@ -65,7 +65,7 @@ describe('an endpoint that was idle for a second', () => {
 })
 
 describe('an endpoint that rejects a delivery', () => {
-  test('gives back what waits, and gets nothing until the store knows', () => {
+  test('releases what is waiting and gets nothing until the store knows', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 7, 'we_1')
     const [first] = takeAll(queues)
@@ -83,7 +83,7 @@ describe('an endpoint that rejects a delivery', () => {
     assert.equal(takeAll(queues).length, 1)
   })
 
-  test('is not held for ever if its rejection is never written', () => {
+  test('is not held forever if its rejection is never written', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     queues.hold(newDelivery('we_1'))
     now += 5000

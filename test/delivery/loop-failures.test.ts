@@ -23,7 +23,7 @@ import {
 // Stores that fail or are slow.
 
 describeOnStores('A store that fails for a while', (under) => {
-  /** Fails the next call of a verb: before the verb's work, or after, so that only the answer is lost. */
+  /** Makes the next call of a method fail, either before it does anything or afterwards, so only the result is lost. */
   function failing(verb: 'claim' | 'writeResults' | 'release', when: 'before' | 'after') {
     let hasFailed = false
     const { deliveries } = under.store
@@ -45,7 +45,7 @@ describeOnStores('A store that fails for a while', (under) => {
   }
 
   for (const verb of ['claim', 'writeResults'] as const) {
-    test(`${verb}() is carried out and not answered: the loop goes on, and each event is sent once, in one attempt`, async () => {
+    test(`${verb}() runs but its result is lost: the loop continues, and each event is sent once, in one attempt`, async () => {
       await addEndpoint(under.store)
       const events = await publishMany(under.store, 3)
       const errors: unknown[] = []
@@ -64,7 +64,7 @@ describeOnStores('A store that fails for a while', (under) => {
     })
   }
 
-  test('release() fails: the deliveries of a stop are given back after all', async () => {
+  test('release() fails: the deliveries are still released when the loop stops', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 30)
     const gate = createGate()
@@ -88,7 +88,7 @@ describeOnStores('A store that fails for a while', (under) => {
 })
 
 describeOnMemory('A store that is slow', (under) => {
-  test('to write results gets no more results: nothing is claimed until the store has caught up', async () => {
+  test('to write results gets no more of them, and nothing is claimed until it has caught up', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 20)
     const gate = createGate()
@@ -107,7 +107,7 @@ describeOnMemory('A store that is slow', (under) => {
     await sender.sent(20)
   })
 
-  test('to answer a claim gets back the deliveries not sent within the lease, and gives the deliveries out again', async () => {
+  test('to respond to a claim gets back the deliveries not sent within the lease, and returns them again', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let claims = 0
@@ -134,7 +134,7 @@ describeOnMemory('A store that is slow', (under) => {
 })
 
 describeOnMemory('A store with a bug', (under) => {
-  test('in claim() is reported and asked again, less and less often, however much is published', async (t) => {
+  test('in claim() is reported and retried with increasing pauses, however much is published', async (t) => {
     await addEndpoint(under.store)
     const bug = new TypeError('a bug')
     const times: number[] = []
@@ -163,7 +163,7 @@ describeOnMemory('A store with a bug', (under) => {
     assert.deepEqual([lines[0]?.level, lines[0]?.message], ['warn', 'Webhook deliveries held up'])
   })
 
-  test('that answers nonsense is reported, and the loop goes on after the next good answer', async () => {
+  test('that returns nonsense is reported, and the loop continues after the next valid result', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let claims = 0
@@ -179,7 +179,7 @@ describeOnMemory('A store with a bug', (under) => {
     assert.ok(errors[0] instanceof TypeError)
   })
 
-  test('in watch() costs no more than the poll', async () => {
+  test('in watch() means that the loop only polls', async () => {
     await addEndpoint(under.store)
     const errors: unknown[] = []
     const bug = new TypeError('a bug')
@@ -199,7 +199,7 @@ describeOnMemory('A store with a bug', (under) => {
     assert.deepEqual(errors, [bug, bug])
   })
 
-  test('in writeResults() holds up neither the stop nor the process', async () => {
+  test('in writeResults() delays neither the stop nor the process', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const store = withDeliveries(under.store, {
@@ -218,7 +218,7 @@ describeOnMemory('A store with a bug', (under) => {
 })
 
 describeOnMemory('A store that is slow', (under) => {
-  test('keeps no backlog waiting for many times as long as a claim has taken', async () => {
+  test("doesn't delay a backlog for many times as long as a claim took", async () => {
     await addEndpoint(under.store)
     await addEndpoint(under.store, {}, 'org_other')
     await publishMany(under.store, 40)

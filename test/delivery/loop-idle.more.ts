@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { addEndpoint, createTestSender, describeOnStores, publish, until, withDeliveries } from './_loop.ts'
 
-// How often a loop polls that has nothing to deliver.
+// How often a loop polls if it has nothing to deliver.
 
 describeOnStores('A loop without work', (under) => {
-  /** Counts the claims of a second, of a loop that polls every 20 ms when it is busy. */
+  /** Counts the claims per second of a loop that polls every 20 ms when busy. */
   async function claimsOfASecond(canBeIdle: boolean): Promise<number> {
     let claims = 0
     const states: boolean[] = []
@@ -38,19 +38,19 @@ describeOnStores('A loop without work', (under) => {
     return counted
   }
 
-  test('polls once a second if its store tells it of every commit', async () => {
+  test('polls once a second if its store reports every commit', async () => {
     await addEndpoint(under.store)
     const claims = await claimsOfASecond(true)
     assert.ok(claims <= 3, `${claims} claims`)
   })
 
-  test('polls as before if its store does not', async () => {
+  test("polls as often as before if its store doesn't", async () => {
     await addEndpoint(under.store)
     const claims = await claimsOfASecond(false)
     assert.ok(claims > 10, `${claims} claims`)
   })
 
-  test('is busy again after a wake-up, also if it finds nothing: each commit would be serialized meanwhile', async () => {
+  test("is busy again after any wake-up, because commits are serialized while it's idle", async () => {
     let wake = (): void => {}
     const states: boolean[] = []
     const store = withDeliveries(under.store, {

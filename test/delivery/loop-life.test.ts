@@ -24,16 +24,16 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// The beginning and the end of a loop, and of a process with a loop, and the tasks beside delivering.
+// The start and end of a loop and of its process, and tasks other than delivering.
 
 // --- Stopping ---
 
 describeOnStores('stop()', (under) => {
-  test('waits for the attempts in flight and gives back the rest, uncounted', async () => {
+  test('waits for attempts in flight and releases the rest without counting them', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 60)
     const gate = createGate()
-    // Quick at first, so that more is claimed than can be sent at once.
+    // Responds quickly at first, so that more is claimed than can be sent at once.
     const sender = createTestSender(async (_request, number) => {
       if (number > 10) await gate.opened
       return {}
@@ -67,7 +67,7 @@ describeOnStores('stop()', (under) => {
     )
   })
 
-  test('ends attempts that outlast timeoutMs: interrupted, logged, counted, and due again at once', async () => {
+  test('interrupts attempts that take longer than timeoutMs. They are logged, counted and due again', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const sender = createTestSender((_request, _number, signal) => hang(signal))
@@ -88,7 +88,7 @@ describeOnStores('stop()', (under) => {
     assert.deepEqual(other.eventIds, [id])
   })
 
-  test('gives back the deliveries of a claim that was under way', async () => {
+  test('releases the deliveries of a claim that was in progress', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -112,7 +112,7 @@ describeOnStores('stop()', (under) => {
     assert.deepEqual([state, attempts, sender.requests.length], ['pending', 0, 0])
   })
 
-  test('gives back the deliveries of a claim with a lost answer', async () => {
+  test('releases the deliveries of a claim whose result was lost', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const failed = createGate()
@@ -138,7 +138,7 @@ describeOnStores('stop()', (under) => {
 })
 
 describeOnMemory('start() and stop()', (under) => {
-  test('stop() does not depend on a sender that obeys the signal', async () => {
+  test('stop() works even if a sender ignores the signal', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(() => new Promise(() => {}))
@@ -152,7 +152,7 @@ describeOnMemory('start() and stop()', (under) => {
     assert.deepEqual([state, attemptLog[0]?.error], ['pending', 'interrupted'])
   })
 
-  test('stop() of a loop that was never started, and a second stop(), do nothing', async () => {
+  test('stop() of a loop that was never started and a second stop() do nothing', async () => {
     const loop = under.loop(createTestSender())
     await loop.stop()
     loop.start()
@@ -160,7 +160,7 @@ describeOnMemory('start() and stop()', (under) => {
     await loop.stop()
   })
 
-  test('two stops at once end together', async () => {
+  test('two concurrent stops end together', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -202,7 +202,7 @@ describeOnMemory('start() and stop()', (under) => {
     assert.equal(claims, 1)
   })
 
-  test('a loop can be started again after it has stopped, and delivers', async () => {
+  test('a loop can be started again after it was stopped', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     const loop = under.loop(sender, NO_POLL)
@@ -215,7 +215,7 @@ describeOnMemory('start() and stop()', (under) => {
     assert.deepEqual((await loop.stats()).attempts, { delivered: 3, retried: 0, failed: 0 })
   })
 
-  test('start() and runOnce() are refused while it stops', async () => {
+  test("start() and runOnce() are rejected while it's stopping", async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender((_request, _number, signal) => hang(signal))
@@ -250,7 +250,7 @@ describeOnMemory('start() and stop()', (under) => {
     assert.equal(sender.requests.length, 1)
   })
 
-  test('a store that is watched is watched until the loop has stopped', async () => {
+  test('a store is watched until the loop has stopped', async () => {
     let watchers = 0
     const store = withDeliveries(under.store, {
       watch: () => {
@@ -275,7 +275,7 @@ describeOnMemory('start() and stop()', (under) => {
 describe('A process', { concurrency: true }, () => {
   const PROGRAM = join(import.meta.dirname, '_loop-process.ts')
 
-  /** Runs the program to the end. */
+  /** Runs the program until it exits. */
   async function run(...args: string[]): Promise<{ code: number | null; lines: string[] }> {
     const child = spawn(process.execPath, [...programArguments(PROGRAM), ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -289,11 +289,11 @@ describe('A process', { concurrency: true }, () => {
     return { code, lines: output.trim().split('\n') }
   }
 
-  test('stays alive while its loop runs, can end after the stop, and gets no listener for signals', async () => {
+  test('stays alive while its loop is running, can exit after that, and gets no signal listeners', async () => {
     assert.deepEqual(await run(), { code: 0, lines: ['alive', 'listeners: none', 'stopped'] })
   })
 
-  test('ends by itself when its loop was never started, or has run once', async () => {
+  test('exits by itself if its loop was never started or has run once', async () => {
     assert.deepEqual(await run('once'), { code: 0, lines: ['ran once'] })
   })
 })
@@ -301,7 +301,7 @@ describe('A process', { concurrency: true }, () => {
 // --- Numbers ---
 
 describeOnStores('stats()', (under) => {
-  test('counts due deliveries with the greatest age, deliveries in flight, and the attempts of the loop', async () => {
+  test("counts due deliveries, the oldest age, deliveries in flight, and the loop's attempts", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     await under.letTimePass(5000)

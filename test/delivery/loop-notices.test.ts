@@ -20,7 +20,7 @@ import {
 } from './_loop.ts'
 import { expireBoth, listen } from './_notices.ts'
 
-// The notices of a loop to the host, once over all processes, in spite of failures on the way.
+// The notices of a loop to the host. They are sent once across all processes despite failures on the way.
 
 const FAILED = { status: 500 }
 const GONE = { status: 410 }
@@ -29,7 +29,7 @@ const DAY_MS = 24 * AN_HOUR_MS
 // --- Endpoints and failed deliveries ---
 
 describeOnStores('Notices', (under) => {
-  test('report an endpoint after half of the failures, and when the endpoint is disabled', async () => {
+  test("report an endpoint after half of the failures and again when it's disabled", async () => {
     const endpointId = await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()
@@ -51,7 +51,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(others, [{ kind: 'endpoint_disabled', ...told, reason: 'failing' }])
   })
 
-  test('report for an answer 410 both the failed delivery and the disabled endpoint', async () => {
+  test('report both the failed delivery and the disabled endpoint after a 410', async () => {
     const endpointId = await addEndpoint(under.store)
     const event = await publish(under.store)
     const heard = listen()
@@ -72,7 +72,7 @@ describeOnStores('Notices', (under) => {
     ])
   })
 
-  test('come after the cause has been written', async () => {
+  test('are sent after the cause has been written', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const seen: Promise<unknown>[] = []
@@ -89,7 +89,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(await Promise.all(seen), ['disabled', 'failed'])
   })
 
-  test('report a delivery given up because the process of the last attempt has ended', async () => {
+  test('report a delivery that failed because the process of its last attempt died', async () => {
     const endpointId = await addEndpoint(under.store)
     const { id: eventId, type } = await publish(under.store)
     await claimAndVanish(under.store, 30_000)
@@ -101,7 +101,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.notices, [{ kind: 'delivery_failed', ...given, count: 1 }])
   })
 
-  test('report a burst of failed deliveries once for each endpoint, with the number', async () => {
+  test('report a burst of failed deliveries once per endpoint, with their number', async () => {
     const endpoints = [await addEndpoint(under.store), await addEndpoint(under.store)]
     await publishMany(under.store, 30)
     const heard = listen()
@@ -114,7 +114,7 @@ describeOnStores('Notices', (under) => {
     )
   })
 
-  test('report each failed delivery of a burst on its own, if the host asks for it', async () => {
+  test('report each failed delivery of a burst separately if the host asks for it', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 30)
     const heard = listen()
@@ -126,7 +126,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(new Set(failed.map(({ count }) => count)), new Set([1]))
   })
 
-  test('of failed deliveries come when the loop stops, at the latest', async () => {
+  test('about failed deliveries are sent when the loop stops at the latest', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()
@@ -142,7 +142,7 @@ describeOnStores('Notices', (under) => {
     )
   })
 
-  test('report no successful attempt, and no attempt with a retry', async () => {
+  test("don't report successful attempts or attempts that will be retried", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()
@@ -151,7 +151,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual([sender.requests.length, heard.notices], [3, []])
   })
 
-  test('come once after two lost answers', async () => {
+  test('are sent once even if two results are lost', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const { deliveries } = under.store
@@ -175,7 +175,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.kinds, ['endpoint_disabled', 'delivery_failed'])
   })
 
-  test('come to one of two loops when the results of both make an endpoint failing', async () => {
+  test('are sent by one of two loops if both of their results make an endpoint failing', async () => {
     await addEndpoint(under.store)
     const heard = listen()
     const options = { failureLimit: { failures: 4, failingMs: DAY_MS }, onNotice: heard.onNotice }
@@ -195,7 +195,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.kinds, ['endpoint_failing'])
   })
 
-  test('of an endpoint come again after a success and new failures', async () => {
+  test('about an endpoint are sent again after a success and new failures', async () => {
     await addEndpoint(under.store)
     const heard = listen()
     const options = { failureLimit: { failures: 2, failingMs: DAY_MS }, onNotice: heard.onNotice }
@@ -226,7 +226,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     ],
     ['rejects', untyped<() => void>(() => Promise.reject(bug))],
   ] as const) {
-    test(`that ${what} harms nothing: the error goes to onError and to the log`, async () => {
+    test(`that ${what} causes no harm: the error is passed to onError and the log`, async () => {
       await addEndpoint(under.store)
       await publishMany(under.store, 2)
       const { logger, lines } = createTestLog()
@@ -237,14 +237,14 @@ describeOnMemory('A host’s onNotice', (under) => {
         { onNotice, onError, logger },
       )
       const { failed } = await loop.runOnce()
-      // One of two failed deliveries, and one of an endpoint.
+      // One for each of the two failed deliveries and one for an endpoint.
       assert.deepEqual([failed, errors], [2, [bug, bug]])
       assert.equal(lines.filter(({ message }) => message === 'onNotice failed').length, 2)
       await loop.runOnce()
     })
   }
 
-  test('that throws together with onError harms nothing', async () => {
+  test('that throws in onError as well causes no harm', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const fail = (): never => {
@@ -258,7 +258,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     assert.equal((await onlyDelivery(under.store)).state, 'failed')
   })
 
-  test('can subscribe to the channel business-api:notice without an onNotice', async (t) => {
+  test('can subscribe to the channel business-api:notice without onNotice', async (t) => {
     const published = listenToChannel(t)
     await addEndpoint(under.store)
     await publish(under.store)
@@ -278,7 +278,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     assert.equal(published.length, 4)
   })
 
-  test('gets no secret in a notice: a notice names its subject, and no more', async (t) => {
+  test('gets no secrets in notices, only what they are about', async (t) => {
     const published = listenToChannel(t)
     const { logger, lines } = createTestLog()
     await expireBoth(under)

@@ -6,9 +6,9 @@ import type { DeliveryLoopOptions } from '../../lib/delivery/loop-options.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { AN_HOUR_MS, createTestSender, untyped } from './_loop.ts'
 
-// Options that cannot be used.
+// Invalid options.
 
-describe('createDeliveryLoop() refuses at construction', () => {
+describe('createDeliveryLoop() rejects at construction', () => {
   const refused: readonly [string, unknown, RegExp][] = [
     ['a concurrency of 0', { concurrency: 0 }, /'concurrency'.*0/],
     ['a concurrency that is no whole number', { concurrency: 1.5 }, /'concurrency'.*1\.5/],
@@ -57,7 +57,7 @@ describe('createDeliveryLoop() refuses at construction', () => {
     })
   }
 
-  test('nothing of what is allowed', () => {
+  test('nothing that is allowed', () => {
     const allowed: DeliveryLoopOptions[] = [
       {},
       { concurrency: 1, leaseMs: 100, pollIntervalMs: 1, retryDelaysMs: [] },

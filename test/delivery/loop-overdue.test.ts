@@ -6,7 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import { addEndpoint, createTestSender, describeOnStores, ORG } from './_loop.ts'
 
-// The platform marks invoices of an organization overdue; a loop can mark the invoices of all organizations.
+// The platform marks overdue invoices of one organization, while a loop can do it for all of them.
 
 const OTHER = 'org_overdue'
 
@@ -24,7 +24,7 @@ async function issueLate(store: BusinessApiStore, organizationId: string): Promi
 }
 
 describeOnStores('A loop that marks invoices overdue', (under) => {
-  test('marks the invoices of every organization once, and delivers the events', async () => {
+  test('marks overdue invoices of all organizations once and delivers the events', async () => {
     const invoices = [await issueLate(under.store, ORG), await issueLate(under.store, OTHER)]
     await addEndpoint(under.store)
     await addEndpoint(under.store, {}, OTHER)
@@ -48,7 +48,7 @@ describeOnStores('A loop that marks invoices overdue', (under) => {
     )
   })
 
-  test('has the option: by default invoices stay unchanged', async () => {
+  test('only does this if the option is set', async () => {
     await issueLate(under.store, ORG)
     await addEndpoint(under.store)
     const sender = createTestSender()
@@ -56,7 +56,7 @@ describeOnStores('A loop that marks invoices overdue', (under) => {
     assert.deepEqual(sender.requests, [])
   })
 
-  test('needs a store that has invoices', () => {
+  test('requires a store with invoices', () => {
     const { service, deliveries, notices } = under.store
     const create = () =>
       createDeliveryLoop({ service, deliveries, notices }, createTestSender(), { markOverdue: true })

@@ -22,7 +22,7 @@ const CLAIM: ClaimRequest = {
 }
 const NEVER = { failures: 1000, failingMs: 1_000_000 }
 
-/** A store with two due deliveries, and the steps that are published until the end of the test. */
+/** A store with two due deliveries, and the steps published until the end of the test. */
 async function prepare(t: TestContext) {
   const store = createMemoryStore()
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
@@ -38,7 +38,7 @@ async function prepare(t: TestContext) {
   return { store, published }
 }
 
-test('each step of a loop is published, without a lost result and without anything of the organization', async (t) => {
+test('each step of a loop is published, without lost results or anything about the organization', async (t) => {
   const { store, published } = await prepare(t)
   const steps = createLoopSteps(store.deliveries)
   const { deliveries } = await steps.claim(CLAIM)
@@ -84,7 +84,7 @@ test('each step of a loop is published, without a lost result and without anythi
   )
 })
 
-test('a failed step is published as failed, and the error reaches the loop', async (t) => {
+test('a failed step is published as failed, and the loop gets the error', async (t) => {
   const { store, published } = await prepare(t)
   const fail = (): Promise<never> => Promise.reject(new Error('a store that fails'))
   const broken = { ...store.deliveries, claim: fail, writeResults: fail, continuePurge: fail }
@@ -105,7 +105,7 @@ test('a failed step is published as failed, and the error reaches the loop', asy
   assert.deepEqual(steps.claims, { succeededAt: null, failures: 2 })
 })
 
-test('the last successful claim is kept, also without a subscriber', async () => {
+test('the last successful claim is recorded even without a subscriber', async () => {
   const steps = createLoopSteps(createMemoryStore().deliveries)
   assert.equal(steps.claims.succeededAt, null)
   const before = performance.now()

@@ -17,10 +17,10 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// stop({ timeoutMs }) ends within timeoutMs and a second, whichever side is silent.
+// stop({ timeoutMs }) takes up to timeoutMs and a second, whichever side doesn't respond.
 
 const TIMEOUT_MS = 100
-/** A side that is silent is silent for ever; the rest of the bound is for a busy machine. */
+/** A side that doesn't respond never will. The rest of the limit is for busy machines. */
 const STOPPED_WITHIN_MS = TIMEOUT_MS + 10_000
 
 async function timeOf(work: () => Promise<unknown>): Promise<number> {
@@ -58,7 +58,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
   ): Promise<void> {
     await addEndpoint(store)
     await publish(store)
-    // A delivery is in flight and hangs, but where the store is silent before.
+    // A delivery is in flight and hangs, unless the store already doesn't respond before that.
     const sender = createTestSender((_request, _number, signal) =>
       verb === 'writeResults' ? {} : hang(signal),
     )
@@ -66,7 +66,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
       verb === 'read' ? { claim: (request) => store.deliveries.claim({ ...request, maxBytes: 0 }) } : {}
     const loop = create(sender, NO_POLL, withDeliveries(store, { ...unread, ...verbs }))
     loop.start()
-    // release() is reached by the stop, or never.
+    // release() is only called by the stop, if at all.
     if (verb !== 'release') await until(`${verb}() is called`, isReached)
     const tookMs = await timeOf(() => loop.stop({ timeoutMs: TIMEOUT_MS }))
     assert.ok(tookMs < STOPPED_WITHIN_MS, `${tookMs} ms`)
@@ -94,8 +94,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
     loop.start()
     await sender.sent(1)
     await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
-    // The deliveries that the first claim brings late belong to no loop: the deliveries are given back, and sent once more at
-    // most.
+    // The deliveries returned late by the first claim belong to no loop. They are released and sent once more at most.
     await publish(under.store)
     await sender.sent(2)
     answered.open()
@@ -104,7 +103,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
     await loop.stop()
   })
 
-  test('gives back the deliveries that a claim brings after the stop', async () => {
+  test('releases deliveries returned by a claim after the stop', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const answered = createGate()
@@ -130,7 +129,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
 })
 
 describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
-  test('and a sender that ignores the signal ends within a second of timeoutMs', async () => {
+  test('ends within a second of timeoutMs even if a sender ignores the signal', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(never)
@@ -145,7 +144,7 @@ describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
 })
 
 describeOnStores('stats().attempts', (under) => {
-  test('counts the results that the store has taken, and no result of a lost claim', async () => {
+  test('counts results that the store has accepted, but not those of a lost claim', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -153,7 +152,7 @@ describeOnStores('stats().attempts', (under) => {
       if (number === 1) await gate.opened
       return { durationMs: number * 1.5 }
     })
-    // Nothing wakes the loop, because the loop must not take the delivery back itself.
+    // Nothing wakes the loop, because it must not take the delivery back itself.
     const unwatched = withDeliveries(under.store, {
       watch: () => ({ setIdle: async () => false, end() {} }),
     })
@@ -161,7 +160,7 @@ describeOnStores('stats().attempts', (under) => {
     loop.start()
     await sender.sent(1)
     assert.deepEqual((await loop.stats()).attempts, { delivered: 0, retried: 0, failed: 0 })
-    // Another process takes the delivery, as the lease has ended.
+    // Another process takes the delivery because its lease has ended.
     await under.letTimePass(60_000)
     const other = under.loop(sender)
     assert.deepEqual(await other.runOnce(), { delivered: 1, retried: 0, failed: 0 })

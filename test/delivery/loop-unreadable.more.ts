@@ -19,11 +19,13 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// Deliveries that cannot be read stop no other delivery. The arithmetic is in reader.test.ts, real broken rows are in
-// test/postgres/unreadable.test.ts.
+// Deliveries that can't be read don't block others. The arithmetic is in reader.test.ts, and real broken rows
+// are in test/postgres/unreadable.test.ts.
 
 describeOnStores('A delivery that cannot be read', (under) => {
-  /** A store that fails every call with the content of a given event, like a transaction that is rolled back. */
+  /**
+   * A store that fails every call that returns the content of a given event, like a transaction that is rolled back.
+   */
   function failingFor(eventId: string, calls = { whole: 0, single: 0 }): LoopStore {
     const { deliveries } = under.store
     return withDeliveries(under.store, {
@@ -47,7 +49,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     })
   }
 
-  test('is set aside as unreadable, with a notice, while every other delivery arrives', async () => {
+  test('fails as unreadable with a notice, while all others arrive', async () => {
     await addEndpoint(under.store)
     await addEndpoint(under.store, {}, 'org_2')
     const poison = await publish(under.store)
@@ -64,7 +66,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     loop.start()
     const published = [await publish(under.store), ...(await publishMany(under.store, 5, 'org_2'))]
     await sender.sent(6)
-    // While the delivery is suspected, other deliveries are read and arrive.
+    // While the delivery is suspected, others are read and arrive.
     await until(
       'it is set aside',
       async () => {
@@ -109,12 +111,12 @@ describeOnStores('A delivery that cannot be read', (under) => {
     ])
     assert.deepEqual((await loop.stats()).attempts.failed, 1)
     assert.equal((await under.store.endpoints.list(ORG))[0]?.failures, 0)
-    // First a claim failed as a whole, then the delivery alone.
+    // At first a claim failed as a whole, then only the delivery.
     assert.ok(calls.whole >= 1 && calls.whole <= 2, `${calls.whole} claims failed`)
     assert.ok(calls.single >= 3 && calls.single <= 5, `${calls.single} reads failed`)
     assert.ok(errors.length <= 8, `${errors.length} errors`)
 
-    // After a recovery the delivery has a new round.
+    // After a recovery, the delivery has a new round.
     await under.store.deliveries.recover({
       organizationId: ORG,
       ids: [deliveryId],
@@ -129,7 +131,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     })
   })
 
-  test('is not set aside while no other delivery can be read: a slow database fails no delivery', async () => {
+  test("doesn't fail while no other delivery can be read, because the database may be slow", async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const calls = { whole: 0, single: 0 }
@@ -148,7 +150,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     isSlow = false
     await sender.sent(1)
     assert.deepEqual(sender.eventIds, [id])
-    // And claims bring whole deliveries again.
+    // Claims include content again.
     const before = calls.single
     await publish(under.store)
     await sender.sent(2)
@@ -156,7 +158,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     await loop.stop()
   })
 
-  test('is given back by a stop', async () => {
+  test('is released by a stop', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let isAsked = false
@@ -179,7 +181,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
 })
 
 describeOnStores('Deliveries that are larger than a claim', (under) => {
-  test('are read on their own and delivered, also by runOnce(), and as many as the endpoint can take', async () => {
+  test("are read separately and delivered, including by runOnce(), up to the endpoint's capacity", async () => {
     await addEndpoint(under.store)
     const events = await publishMany(under.store, 20)
     let most = 0
@@ -198,7 +200,7 @@ describeOnStores('Deliveries that are larger than a claim', (under) => {
     const counts = await under.loop(sender, {}, store).runOnce()
     assert.deepEqual(counts, { delivered: 20, retried: 0, failed: 0 })
     assert.deepEqual(new Set(sender.eventIds), new Set(events.map(({ id }) => id)))
-    // An organization has one read at a time.
+    // An organization can only have one read at a time.
     assert.equal(most, 1)
   })
 })

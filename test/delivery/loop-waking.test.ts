@@ -20,10 +20,10 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// The signals that wake a waiting loop, and several loops on the same store.
+// What wakes a waiting loop, and several loops on the same store.
 
 describeOnStores('A loop that waits is woken', (under) => {
-  /** Starts a loop that only a call wakes within the hour, and waits until the loop rests. */
+  /** Starts a loop that isn't woken by time within the hour, and waits until it's waiting. */
   async function startAtRest(...[sender, options]: Parameters<typeof under.loop>): Promise<void> {
     const claimed = createGate()
     const store = withDeliveries(under.store, {
@@ -37,7 +37,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await claimed.opened
   }
 
-  test('by an event of this process, at once', async () => {
+  test('by an event of this process, immediately', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     await startAtRest(sender)
@@ -47,7 +47,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     }
   })
 
-  test('by an endpoint that is resumed', async () => {
+  test('by resuming an endpoint', async () => {
     const endpointId = await addEndpoint(under.store)
     await under.store.endpoints.setState({
       organizationId: ORG,
@@ -69,7 +69,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await sender.sent(1)
   })
 
-  test('by a delivery that is to be sent again', async () => {
+  test('by sending a delivery again', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender()
@@ -86,7 +86,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await sender.sent(2)
   })
 
-  test('by the time of a retry', async () => {
+  test('when a retry is due', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(() => ({ status: 500 }))
@@ -94,7 +94,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await sender.sent(5)
   })
 
-  test('by a delivery that another loop gives back', async () => {
+  test('by a delivery released by another loop', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const hanging = createTestSender((_request, _number, signal) => hang(signal))
@@ -110,7 +110,7 @@ describeOnStores('A loop that waits is woken', (under) => {
 })
 
 describeOnPostgres('A loop that waits is woken', (under) => {
-  /** The backends that listen, by process id. */
+  /** The backends that are listening, by process id. */
   async function listeners(): Promise<number[]> {
     const rows = await under.sql<{ pid: number }[]>`
       select pid from pg_stat_activity
@@ -122,7 +122,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
   const untilListening = (isOther: (pid: number) => boolean = () => true) =>
     until('another connection listens', async () => (await listeners()).some(isOther))
 
-  test('by an event of another process, by its notification', async () => {
+  test('by an event of another process through its notification', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     under.loop(sender, NO_POLL).start()
@@ -133,7 +133,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     }
   })
 
-  test('by the poll alone when a host publishes by SQL', async () => {
+  test('only by polling if a host publishes with SQL', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     under.loop(sender, { pollIntervalMs: 20 }).start()
@@ -144,7 +144,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     assert.deepEqual(sender.eventIds, [published?.id])
   })
 
-  test('by the commit of a host that publishes by SQL, while the loop is idle', async () => {
+  test('by the commit of a host that publishes with SQL while the loop is idle', async () => {
     await addEndpoint(under.store)
     const publishIn = (sql: TransactionSql | Sql) =>
       sql`select business_api.publish_event(${ORG}, 'project.completed', '{"n":1}'::jsonb)`
@@ -195,7 +195,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     }
   })
 
-  test('by notifications again after the connection that listens was cut', async () => {
+  test('by notifications again after the listening connection was lost', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     under.loop(sender, NO_POLL).start()
@@ -207,7 +207,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     await sender.sent(1)
   })
 
-  test('no longer after the stop: nothing listens then', async () => {
+  test('no longer after the stop, because nothing is listening', async () => {
     const loop = under.loop(createTestSender(), NO_POLL)
     loop.start()
     await untilListening()
@@ -217,7 +217,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
 })
 
 describeOnPostgres('Two processes', (under) => {
-  test('that deliver at once deliver each event once', async () => {
+  test('that deliver at the same time deliver each event once', async () => {
     for (let number = 0; number < 4; number++) await addEndpoint(under.store, {}, `org_${number}`)
     for (let number = 0; number < 4; number++) await publishMany(under.store, 50, `org_${number}`)
     const sender = createTestSender(async () => {
@@ -236,7 +236,7 @@ describeOnPostgres('Two processes', (under) => {
 })
 
 describeOnStores('A process that has died', (under) => {
-  test('leaves the attempt interrupted, and another loop sends the claims after the lease', async () => {
+  test('leaves the attempt interrupted, and another loop sends its deliveries after the lease', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     assert.equal(await claimAndVanish(under.store, 30_000), 1)

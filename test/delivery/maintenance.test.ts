@@ -7,7 +7,7 @@ import type { DeliveryStore, SharedPurgeReport, SharedPurgeRequest } from '../..
 import type { Notice } from '../../lib/webhooks/notices.ts'
 import { addEndpoint, createTestSender, describeOnMemory, NO_POLL, publish, withDeliveries } from './_loop.ts'
 
-// The tasks of a loop beside the deliveries: the repetition of each task, and the purge.
+// Tasks of a loop other than deliveries, how they are repeated, and the purge.
 
 describe('repeatTask() of a purge', () => {
   const DONE = { events: 0, days: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0, retained: [] }
@@ -15,7 +15,11 @@ describe('repeatTask() of a purge', () => {
   const FAILED = undefined
   const HOUR_MS = 3_600_000
 
-  /** Repeats a purge, once for each report. @returns what the purge asked for, waited, notified and reported */
+  /**
+   * Repeats a purge once for each report.
+   *
+   * @returns what it requested, how long it waited, and its notices and errors
+   */
   async function repeatPurge(reports: readonly (SharedPurgeReport | undefined)[], everyMs = 0) {
     const requests: SharedPurgeRequest[] = []
     const waits: number[] = []
@@ -40,7 +44,7 @@ describe('repeatTask() of a purge', () => {
     return { requests, waits, notices, errors }
   }
 
-  test('forgets a little at a time, as soon as the store says for as long as there is more, and goes on when it fails', async () => {
+  test('purges one part at a time as soon as the store allows until nothing is left, and continues after a failure', async () => {
     const { requests, waits, errors } = await repeatPurge([MORE, FAILED, DONE, MORE])
     assert.deepEqual(
       requests.map(({ eventsAfterMs, share }) => [eventsAfterMs, share]),
@@ -50,7 +54,7 @@ describe('repeatTask() of a purge', () => {
     assert.equal(errors.length, 1)
   })
 
-  test('makes smaller parts after a failed part and after a part of more than a second, and larger parts again', async () => {
+  test('makes parts smaller after a failure or if they take over a second, and then larger again', async () => {
     const slow = { ...MORE, waitMs: 3001 }
     const { requests } = await repeatPurge([FAILED, FAILED, MORE, slow, MORE])
     const limits = requests.map(({ limit }) => limit)
@@ -61,7 +65,7 @@ describe('repeatTask() of a purge', () => {
     assert.equal(least.requests.at(-1)?.limit, 10)
   })
 
-  test('sends a notice when three parts in a row have failed, once until a part succeeds', async () => {
+  test('sends a notice when three parts in a row have failed, and not again until one succeeds', async () => {
     const failing = Array(5).fill(FAILED)
     const { notices } = await repeatPurge([FAILED, FAILED, DONE, ...failing, DONE, ...failing])
     const notice = {
@@ -74,7 +78,7 @@ describe('repeatTask() of a purge', () => {
     assert.deepEqual(notices, [notice, notice])
   })
 
-  test('counts failures and sizes parts by the parts of this process alone, where other processes purge too', async () => {
+  test('only counts failures and adjusts parts by those of this process if other processes purge as well', async () => {
     const busy = { ...DONE, lagMs: null }
     const resting = { ...MORE, waitMs: 30_000, lagMs: null }
     const { requests, notices } = await repeatPurge([FAILED, busy, FAILED, resting, resting, FAILED, busy])
@@ -88,7 +92,7 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
-  test('sends a notice of each endpoint for which old events are retained, once while they are retained for it', async () => {
+  test('sends a notice for each endpoint for which old events are kept, once as long as they are kept', async () => {
     const retaining = (...endpointIds: string[]) => ({
       ...DONE,
       retained: endpointIds.map((endpointId) => ({
@@ -115,7 +119,7 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
-  test('sends a notice after ten minutes of an hour’s lag, once until the purge has caught up', async () => {
+  test('sends a notice after lagging by an hour for ten minutes, and not again until the purge has caught up', async () => {
     const behind = { ...MORE, lagMs: HOUR_MS + 1 }
     const resting = { ...MORE, lagMs: null }
     const minute = 60_000
@@ -131,7 +135,7 @@ describe('repeatTask() of a purge', () => {
 })
 
 describeOnMemory('A running loop', (under) => {
-  test('purges old events except with retentionMs: false, and goes on delivering when a purge fails', async () => {
+  test('purges old events unless retentionMs is false, and keeps delivering if a purge fails', async () => {
     const asked: number[] = []
     const store = withDeliveries(under.store, {
       continuePurge({ eventsAfterMs }) {
@@ -150,7 +154,7 @@ describeOnMemory('A running loop', (under) => {
       await sender.sent(1)
       await loop.stop()
     }
-    // Expired entries of idempotency keys are erased in any case.
+    // Expired idempotency keys are erased in any case.
     const [never = 0, ...others] = asked
     assert.ok(never > 100 * 365 * 24 * 60 * 60 * 1000)
     assert.deepEqual(others, [1000])
@@ -161,7 +165,7 @@ describeOnMemory('A running loop', (under) => {
 describe('createMaintenance()', () => {
   const ignore = (): void => {}
 
-  test('runOnce() does each until nothing is left, and no more than so many parts of it', async () => {
+  test('runOnce() runs each until nothing is left, up to a maximum number of parts', async () => {
     const done = { few: 0, endless: 0, last: 0 }
     const maintenance = createMaintenance(
       [async () => ++done.few === 3, async () => ++done.endless < 0, async () => ++done.last === 1],
@@ -171,7 +175,7 @@ describe('createMaintenance()', () => {
     assert.deepEqual(done, { few: 3, endless: 100, last: 1 })
   })
 
-  test('runOnce() ends with the part that is under way, and throws the error of a task', async () => {
+  test("runOnce() ends after the current part and throws a task's error", async () => {
     let parts = 0
     const ended = createMaintenance(
       [
@@ -191,7 +195,7 @@ describe('createMaintenance()', () => {
     assert.equal(done, 1, 'the other task had a turn')
   })
 
-  test('runOnce() reports every error: throws the first, and passes the others to onError', async () => {
+  test('runOnce() throws the first error and passes the others to onError', async () => {
     const errors: unknown[] = []
     const bugs = [new TypeError('first'), new RangeError('second'), new Error('third')]
     const failing = createMaintenance(
@@ -202,7 +206,7 @@ describe('createMaintenance()', () => {
     assert.deepEqual(errors, bugs.slice(1))
   })
 
-  test('keepRunning() goes on with the other tasks when a task fails or hangs, until the stop', async () => {
+  test('keepRunning() continues with the other tasks until stopped if one fails or hangs', async () => {
     const errors: unknown[] = []
     let hasBeenDone = (): void => {}
     const done = new Promise<void>((resolve) => {

@@ -15,7 +15,7 @@ const failedOf = (endpointId: string, number: number): FailedDelivery => ({
   reason: 'http_503',
 })
 
-test('failed deliveries of an endpoint are a notice after 5 seconds without another, or after a minute', (t) => {
+test('failed deliveries of an endpoint cause one notice after 5 seconds without another, or after a minute', (t) => {
   let now = 0
   t.mock.timers.enable({ apis: ['setTimeout'] })
   mock.method(performance, 'now', () => now)

@@ -5,7 +5,7 @@ import { createPoller } from '../../lib/delivery/poller.ts'
 import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/claims.ts'
 import { TARGET } from './_queues.ts'
 
-// The claims of a loop on a handmade store with the test's answers.
+// The claims of a loop on a fake store with the test's results.
 
 const LEASE_MS = 30_000
 const BYTES = 1000
@@ -55,7 +55,7 @@ describe('createPoller()', () => {
     poller = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
   })
 
-  /** A claim that ends at a place; gives whether there is more. */
+  /** A claim that ends at a position. Returns whether there is more. */
   async function claimUpTo(
     place: EndpointRef | null,
     ...endpoints: readonly EndpointRef[]
@@ -65,7 +65,7 @@ describe('createPoller()', () => {
     return (await poller.claim(10, BYTES, CAPACITY)).hasMore
   }
 
-  test('asks for the given deliveries, each time under a new token that no other process has', async () => {
+  test('requests the given deliveries with a new token each time that no other process uses', async () => {
     const other = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
     for (const one of [poller, poller, other]) await one.claim(7, BYTES, CAPACITY)
     assert.equal(new Set(requests.map(({ token }) => token)).size, 3)
@@ -82,12 +82,12 @@ describe('createPoller()', () => {
     })
   })
 
-  test('knows the store’s clock by its own', async () => {
+  test("determines the store's clock relative to its own", async () => {
     const { storeOffset } = await poller.claim(10, BYTES, CAPACITY)
     assert.ok(Math.abs(performance.now() + storeOffset - 1_773_480_413_000) < 1000)
   })
 
-  test('repeats a claim under the same token until an answer comes', async () => {
+  test('repeats a claim with the same token until it gets a result', async () => {
     isAway = true
     await assert.rejects(poller.claim(10, BYTES, CAPACITY), { code: 'store_unavailable' })
     await assert.rejects(poller.claim(5, BYTES, CAPACITY), { code: 'store_unavailable' })
@@ -110,7 +110,7 @@ describe('createPoller()', () => {
     assert.notEqual(first?.token, fourth?.token)
   })
 
-  test('counts a lease from the first sending of the claim, because the first claim may have been carried out', async (t) => {
+  test('starts a lease when the claim was first sent, because that one may have been executed', async (t) => {
     let now = 1000
     t.mock.method(performance, 'now', () => now)
     served = [at('we_1')]
@@ -126,11 +126,11 @@ describe('createPoller()', () => {
     mock.restoreAll()
   })
 
-  test('goes around the circle of endpoints from where the claim before ended, once', async () => {
+  test('visits each endpoint once per round, starting where the previous claim ended', async () => {
     assert.equal(await claimUpTo(at('we_b')), true)
     assert.equal(await claimUpTo(at('we_d')), true)
     assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
-    // Past the last endpoint and on from the first.
+    // Past the last endpoint and continuing with the first.
     assert.equal(await claimUpTo(at('we_c')), false)
     assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
     assert.equal(await claimUpTo(at('we_b')), true)
@@ -142,13 +142,13 @@ describe('createPoller()', () => {
     )
   })
 
-  test('is around at once when the store has inspected every endpoint', async () => {
+  test('completes the round immediately if the store has inspected all endpoints', async () => {
     assert.equal(await claimUpTo(at('we_b')), true)
     assert.equal(await claimUpTo(null), false)
     assert.equal(await claimUpTo(null), false)
   })
 
-  test('begins behind the endpoint served last, and so each endpoint is first at times', async () => {
+  test('starts after the endpoint served last, so that each one is first at times', async () => {
     await claimUpTo(null, at('we_a'), at('we_b'))
     await claimUpTo(null)
     await claimUpTo(null, at('we_c'))

@@ -10,10 +10,10 @@ import {
   until,
 } from './_loop.ts'
 
-// A sender that cannot send is reported when the loop starts, and costs no delivery an attempt.
+// A sender that can't send is reported when the loop starts, without using up attempts.
 
 describeOnStores('a sender that is not ready', (under) => {
-  test('is reported although nothing is due, claims nothing, and delivers once it is ready', async () => {
+  test("is reported even if nothing is due, claims nothing, and delivers once it's ready", async () => {
     const sent = createTestSender()
     const failure = new Error('Cannot send webhooks because something is missing')
     let missing: Error | null = failure
@@ -45,7 +45,7 @@ describeOnStores('a sender that is not ready', (under) => {
     await until('it is delivered', async () => (await countIn(under.store, 'delivered')) === 1)
   })
 
-  test('makes runOnce() reject, and the next one deliver', async () => {
+  test('makes runOnce() reject, and the next one delivers', async () => {
     const sent = createTestSender()
     const failures: Error[] = [new Error('not ready')]
     const sender = {

@@ -5,16 +5,16 @@ import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 
 import { addTo, capacityOf, limitOf, plan, QUICK_MS, runOne, SLOW_MS, takeAll } from './_queues.ts'
 
-// Fair dispatch by itself: limits, order and claims. The effect in a running loop is in fair-dispatch.test.ts.
+// The limits, order and claims of fair dispatch on their own. fair-dispatch.test.ts has the effect in a running loop.
 
 describe('the attempts of one endpoint', () => {
-  test('are four at once at the start, and at most half of the organization’s budget', () => {
+  test("start with four at once, up to half of the organization's budget", () => {
     assert.equal(limitOf(createEndpointQueues(createDeliverySlots(256)), 'we_1'), 4)
     assert.equal(limitOf(createEndpointQueues(createDeliverySlots(24)), 'we_1'), 3)
     assert.equal(limitOf(createEndpointQueues(createDeliverySlots(1)), 'we_1'), 1)
   })
 
-  test('are one more with each success, up to 32 or half of the organization’s budget', () => {
+  test("get one more with each success, up to 32 or half of the organization's budget", () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     const few = createEndpointQueues(createDeliverySlots(48))
     for (let success = 1; success <= 40; success++) {
@@ -35,19 +35,19 @@ describe('the attempts of one endpoint', () => {
     assert.deepEqual(caps, [6, 3, 1, 1, 1])
   })
 
-  test('stay as many after any other failure', () => {
+  test('stay the same after any other failure', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_1', 'same')
     assert.equal(limitOf(queues, 'we_1'), 4)
   })
 
-  test('do not count for another endpoint', () => {
+  test("don't count for another endpoint", () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_1', 'less')
     assert.equal(limitOf(queues, 'we_2'), 4)
   })
 
-  test('wait when the concurrency limit was lowered after the claim', () => {
+  test('wait if the concurrency limit was lowered after the claim', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 6, 'we_1')
     const [first, second, ...others] = takeAll(queues)
@@ -61,7 +61,7 @@ describe('the attempts of one endpoint', () => {
 })
 
 describe('the next attempt', () => {
-  test('is taken from the endpoints in turn, in the order of each', () => {
+  test("is taken from the endpoints in turn and in each endpoint's order", () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 3, 'we_1')
     addTo(queues, 2, 'we_2')
@@ -80,7 +80,7 @@ describe('the next attempt', () => {
     )
   })
 
-  test('needs a free slot', () => {
+  test('requires a free slot', () => {
     const queues = createEndpointQueues(createDeliverySlots(3))
     for (const endpointId of ['we_1', 'we_2', 'we_3', 'we_4', 'we_5']) addTo(queues, 1, endpointId)
     const taken = takeAll(queues)
@@ -91,7 +91,7 @@ describe('the next attempt', () => {
     assert.deepEqual([takeAll(queues).length, queues.inFlight, queues.waiting], [1, 3, 1])
   })
 
-  test('does not exist after drain(), which gives back waiting deliveries and leaves attempts in flight', () => {
+  test("doesn't exist after drain(), which returns waiting deliveries and keeps attempts in flight", () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 6, 'we_1')
     addTo(queues, 1, 'we_2', 'org_2')
@@ -106,7 +106,7 @@ describe('the next attempt', () => {
 })
 
 describe('planClaim()', () => {
-  test('is at most 100 in all, however many slots there are, and no more than are free', () => {
+  test('is limited to 100 in total and to the free slots', () => {
     assert.ok(plan(createEndpointQueues(createDeliverySlots(10_000))).limit <= 100)
     const queues = createEndpointQueues(createDeliverySlots(8))
     assert.equal(plan(queues).limit, 8)
@@ -116,7 +116,7 @@ describe('planClaim()', () => {
     assert.equal(plan(queues).limit, 3)
   })
 
-  test('is four for a new endpoint, and the rest of the concurrency limit for a known endpoint', () => {
+  test('is four for a new endpoint, and the rest of the concurrency limit for a known one', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     assert.equal(capacityOf(queues, 'we_1'), 4)
     addTo(queues, 3, 'we_1')
@@ -128,7 +128,7 @@ describe('planClaim()', () => {
     assert.equal(capacityOf(queues, 'we_2'), 4)
   })
 
-  test('is twice as much for an endpoint with quick answers, but not for an endpoint with quick failures', () => {
+  test('is twice as much for an endpoint with quick responses, but not with quick failures', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 2, 'we_1')
     const [first, second] = takeAll(queues)
@@ -140,7 +140,7 @@ describe('planClaim()', () => {
     assert.equal(capacityOf(queues, 'we_1'), 4)
   })
 
-  test('is a quarter of the slots for an organization, less the slots in use', () => {
+  test('is a quarter of the slots for an organization, minus those in use', () => {
     const queues = createEndpointQueues(createDeliverySlots(40))
     const shareOf = (organizationId: string) => {
       const { organization, organizations } = plan(queues).capacity
@@ -159,14 +159,14 @@ describe('planClaim()', () => {
     assert.equal(shareOf('org_1'), 4)
   })
 
-  test('is at least one for an organization, however few slots there are', () => {
+  test('is at least one for an organization, even if there are few slots', () => {
     assert.equal(plan(createEndpointQueues(createDeliverySlots(1))).capacity.organization, 1)
     assert.equal(plan(createEndpointQueues(createDeliverySlots(3))).capacity.organization, 1)
   })
 })
 
-describe('the end of an attempt asks for a claim', () => {
-  test('when the endpoint was at its capacity', () => {
+describe('the end of an attempt requests a claim', () => {
+  test('if the endpoint was at capacity', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 4, 'we_1')
@@ -175,7 +175,7 @@ describe('the end of an attempt asks for a claim', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), true)
   })
 
-  test('and not when every due delivery had been claimed', () => {
+  test('but not if every due delivery had been claimed', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 3, 'we_1')
@@ -184,7 +184,7 @@ describe('the end of an attempt asks for a claim', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), false)
   })
 
-  test('while the organization was at capacity', () => {
+  test('if the organization was at capacity', () => {
     const queues = createEndpointQueues(createDeliverySlots(8))
     plan(queues)
     addTo(queues, 1, 'we_1')
@@ -194,7 +194,7 @@ describe('the end of an attempt asks for a claim', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), true)
   })
 
-  test('and again after each end, until a claim has brought less than the capacity', () => {
+  test('and again after each attempt until a claim has returned less than the capacity', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     plan(queues)
     addTo(queues, 4, 'we_1')
@@ -209,7 +209,7 @@ describe('the end of an attempt asks for a claim', () => {
 })
 
 describe('an endpoint that has been idle for a moment', () => {
-  test('is asked for the full capacity while more deliveries of the endpoint may be due', () => {
+  test('can use its full capacity while more of its deliveries may be due', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     for (let success = 1; success <= 6; success++) runOne(queues, 'we_1', 'more')
     plan(queues)

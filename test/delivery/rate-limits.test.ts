@@ -17,10 +17,10 @@ import {
   until,
 } from './_loop.ts'
 
-// A loop beside a receiver with a rate limit. The rates are those of test/contract/endpoint-rates.ts.
+// A loop and a receiver with a rate limit. The rates are those of test/contract/endpoint-rates.ts.
 
 describeOnStores('A receiver with a rate limit', (under) => {
-  test('is sent a burst of four, and the rest goes back uncounted', async () => {
+  test('is sent a burst of four, and the rest is released without being counted', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 40)
     const sender = createTestSender(() => ({ status: 429, retryAfterMs: 60_000 }))
@@ -32,7 +32,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal(attempts.filter((text) => text === 'pending 0').length, 36)
   })
 
-  test('keeps what was claimed ahead of a rejection, and gets one probe when the wait is over', async () => {
+  test('keeps what was claimed before a rejection, and gets one probe when the wait is over', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 40)
     const gate = createGate()
@@ -56,7 +56,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal(sender.requests.length, sent + 1)
   })
 
-  test('of its own choice gets that many a second, also from a loop that does not poll', async () => {
+  test("set by the organization is observed, even by a loop that doesn't poll", async () => {
     await addEndpoint(under.store, { maxPerSecond: 20 })
     await publishMany(under.store, 8)
     const at: number[] = []
@@ -72,7 +72,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.ok(lasted >= 290, `all within ${lasted} ms`)
   })
 
-  test('gets its probe when its wait is over, from a loop that does not poll', async () => {
+  test("gets its probe when its wait is over, even from a loop that doesn't poll", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     const at: number[] = []
@@ -86,7 +86,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.ok(waitedMs >= 1000 && waitedMs < 3000, `${waitedMs} ms`)
   })
 
-  test('that accepts nothing any more is not spared: every delivery that is due is attempted', async () => {
+  test("that rejects everything isn't spared: all due deliveries are attempted", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 60)
     const sender = createTestSender(() => ({ status: 503 }))
@@ -98,7 +98,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
       sent.push(sender.requests.length - before)
       await under.letTimePass(65_000)
     }
-    // A burst of four, ten probes, and all that were due.
+    // A burst of four, ten probes, and everything that was due.
     assert.ok(
       sent.some((requests) => requests >= 40),
       sent.join(),
@@ -107,7 +107,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal(sender.requests.length, 300)
   })
 
-  test('is served by a run once for as long as its turns come within two seconds', async () => {
+  test('is served by runOnce as long as its turns are within two seconds', async () => {
     await addEndpoint(under.store, { maxPerSecond: 20 })
     await addEndpoint(under.store, { url: 'https://slow.test/', maxPerSecond: 0.1 })
     await publishMany(under.store, 6)
@@ -115,7 +115,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.equal((await under.loop(sender).runOnce()).delivered, 7)
   })
 
-  test('is asked for nothing while it answers none of the deliveries that it may get', async () => {
+  test("isn't sent anything as long as it doesn't respond to the allowed deliveries", async () => {
     await addEndpoint(under.store, { maxPerSecond: 1000 })
     await publishMany(under.store, 200)
     let claims = 0
@@ -141,7 +141,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
     assert.ok(claims - before <= 5, `${claims - before} claims`)
   })
 
-  test('means nothing by a Retry-After on a success', async () => {
+  test('has no effect with a Retry-After on a success', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 20)
     const sender = createTestSender(() => ({ status: 200, retryAfterMs: 60_000 }))
@@ -150,7 +150,7 @@ describeOnStores('A receiver with a rate limit', (under) => {
 })
 
 describeOnPostgres('A rate that another transaction has locked', (under) => {
-  test('holds up no claim', async () => {
+  test("doesn't delay any claims", async () => {
     await addEndpoint(under.store, { maxPerSecond: 20 })
     await publishMany(under.store, 8)
     const loop = under.loop(createTestSender())
@@ -164,7 +164,7 @@ describeOnPostgres('A rate that another transaction has locked', (under) => {
   })
 })
 
-test('A run once ends although the clock of the store, and so the turn of an endpoint, stands still', async () => {
+test("runOnce ends even if the store's clock stands still, so an endpoint's turn never comes", async () => {
   const store = createMemoryStore({ clock: () => 1_000_000_000_000 })
   await addEndpoint(store, { maxPerSecond: 1 })
   await publishMany(store, 2)

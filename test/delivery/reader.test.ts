@@ -6,13 +6,13 @@ import { createReader, type Reader } from '../../lib/delivery/reader.ts'
 import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/claims.ts'
 import { TARGET } from './_queues.ts'
 
-// The reader on a store made by hand. All times come from a clock that the test moves.
+// The reader with a fake store. All times are from a clock controlled by the test.
 
 const LEASE_MS = 30_000
 
 describe('createReader()', () => {
   let now = 0
-  /** The behaviour of the store for a delivery; by default a read succeeds at once. */
+  /** What the store does for a delivery. By default, reading succeeds immediately. */
   let behaviour = new Map<string, () => Promise<readonly ClaimedDelivery[]>>()
   let asked: string[] = []
   let told: string[] = []
@@ -65,14 +65,14 @@ describe('createReader()', () => {
 
   const fails = (id: string) => behaviour.set(id, () => Promise.reject(new TypeError('a bug')))
 
-  /** Claims and reads deliveries once each. */
+  /** Claims and reads each delivery once. */
   async function readAll(...ids: readonly string[]): Promise<void> {
     for (const id of ids) reader.add(unread(id))
     await turn()
     now += 10
   }
 
-  test('reads four deliveries at once, one for each organization', async () => {
+  test('reads four deliveries at once, one per organization', async () => {
     const answers: (() => void)[] = []
     for (const id of ['a1', 'a2', 'b', 'c', 'd', 'e']) {
       behaviour.set(id, () => new Promise((resolve) => answers.push(() => resolve([]))))
@@ -88,7 +88,7 @@ describe('createReader()', () => {
     assert.deepEqual([asked.slice(5), reader.pending], [['e'], 4])
   })
 
-  test('gives a delivery with the lease; a missing delivery, or a delivery with half of the lease over, is given back', async () => {
+  test('returns a delivery with its lease, and releases one that is missing or has less than half of its lease left', async () => {
     let read: unknown
     const listener = { onGone() {}, onFailed() {}, onUnreadable() {} }
     reader.listen({ ...listener, onRead: (delivery) => (read = delivery) })
@@ -116,9 +116,9 @@ describe('createReader()', () => {
     await turn()
   }
 
-  test('fails only a delivery that fails three times beside successful reads', async () => {
+  test('only fails a delivery that has failed three times while others could be read', async () => {
     fails('poison')
-    // No other delivery was read before the first failure, so the failure does not count.
+    // No other delivery was read before the first failure, so it doesn't count.
     await readAll('poison')
     assert.equal(reader.hasSuspects, true)
     for (const other of ['a', 'b']) {
@@ -132,7 +132,7 @@ describe('createReader()', () => {
     assert.deepEqual([reader.hasSuspects, reader.pending], [false, 0])
   })
 
-  test('fails nothing while no other delivery is read, and asks less and less often', async () => {
+  test('fails nothing while no other delivery is read, and tries less and less often', async () => {
     fails('alone')
     for (let number = 0; number < 8; number++) await readAll('alone')
     assert.deepEqual(told, Array(8).fill('failed alone'))
@@ -140,7 +140,7 @@ describe('createReader()', () => {
     assert.equal(reader.hasSuspects, true)
   })
 
-  test('fails nothing while the database is slow: slow reads prove nothing', async () => {
+  test('fails nothing while the database is slow, because slow reads prove nothing', async () => {
     fails('a')
     for (let number = 0; number < 5; number++) {
       behaviour.set('slow', async () => {
@@ -152,7 +152,7 @@ describe('createReader()', () => {
     assert.equal(told.includes('unreadable a'), false)
   })
 
-  test('forgets every failure when a suspect is read after all: the database was at fault', async () => {
+  test('forgets all failures if a suspect can be read after all, because it was the database', async () => {
     fails('a')
     fails('b')
     for (let number = 0; number < 2; number++) await readAll('ok', 'a', 'b')
@@ -170,7 +170,7 @@ describe('createReader()', () => {
     )
   })
 
-  test('counts deliveries as read if the claim brings the content', async () => {
+  test('counts deliveries as read if the claim included the content', async () => {
     fails('poison')
     await readAll('poison')
     for (let number = 0; number < 3; number++) {
@@ -180,7 +180,7 @@ describe('createReader()', () => {
     assert.equal(told.at(-1), 'unreadable poison')
   })
 
-  test('a store that never answers ends a read with the lease, and is a failure', async () => {
+  test('treats a store that never responds as a failure at the end of the lease', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       behaviour.set('silent', () => new Promise(() => {}))
@@ -194,7 +194,7 @@ describe('createReader()', () => {
     }
   })
 
-  test('drain() takes out everything, and the answers of reads under way are dropped', async () => {
+  test('drain() removes everything, and results of reads in progress are dropped', async () => {
     let answer = (): void => {}
     behaviour.set('a', () => new Promise((resolve) => (answer = () => resolve([]))))
     for (const id of ['a', 'b', 'c']) reader.add(unread(id, 'org_1'))

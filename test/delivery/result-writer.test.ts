@@ -6,7 +6,7 @@ import { createResultWriter, type ResultWriter } from '../../lib/delivery/result
 import type { AttemptResult, ClaimRef, EndpointHealth, ResultReport } from '../../lib/webhooks/claims.ts'
 import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 
-// The result writer on a handmade store whose calls succeed or fail by the test's will.
+// The result writer with a fake store that succeeds or fails as the test needs.
 
 const LIMIT = { failures: 50, failingMs: 1000 }
 const RETRY_MS = 500
@@ -49,13 +49,13 @@ function claimOf(number: number): ClaimRef {
   return { organizationId: 'org_1', deliveryId: `dlv_${number}`, token: 'token' }
 }
 
-/** Lets the time pass for which a first result waits for others. */
+/** Lets the time pass for which the first result waits for others. */
 async function gather(): Promise<void> {
   mock.timers.tick(GATHER_MS)
   await settleDown()
 }
 
-/** Lets everything that is not waiting for time happen. */
+/** Runs everything that doesn't have to wait. */
 async function settleDown(): Promise<void> {
   for (let turns = 0; turns < 20; turns++) await turn()
 }
@@ -66,7 +66,7 @@ describe('createResultWriter()', () => {
   let errors: unknown[] = []
   let reports: ResultReport[] = []
   let told: string[] = []
-  /** The work of the store before an answer. */
+  /** What the store does before it returns. */
   let beforeWrite: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
   let beforeRelease: () => Promise<void> | void = () => {}
   let store: Pick<DeliveryStore, 'writeResults' | 'release'>
@@ -117,7 +117,7 @@ describe('createResultWriter()', () => {
 
   const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
 
-  test('writes results of the same moment with one statement', async () => {
+  test('writes simultaneous results with one statement', async () => {
     write(1, 2)
     writer.release(claimOf(3))
     writer.release(claimOf(4))
@@ -126,7 +126,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([writer.pending, errors], [0, []])
   })
 
-  test('writes results of 20 ms with one statement, and at once at the end of a run', async () => {
+  test('writes the results of 20 ms with one statement, and right away at the end of a run', async () => {
     write(1)
     mock.timers.tick(GATHER_MS - 1)
     await settleDown()
@@ -140,7 +140,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual(numbersOf(batches), [[1, 2], [3]])
   })
 
-  test('writes one statement at a time, with all results of the meantime, and 200 at most', async () => {
+  test('writes one statement at a time with all results since the previous one, up to 200', async () => {
     let answer = (): void => {}
     beforeWrite = () =>
       new Promise((resolve) => {
@@ -162,7 +162,7 @@ describe('createResultWriter()', () => {
     assert.equal(writer.pending, 0)
   })
 
-  test('computes the age of an attempt at the time of the write, not at the end of the attempt', async () => {
+  test('computes the age of an attempt when writing it, not when it ended', async () => {
     let now = 5000
     mock.method(performance, 'now', () => now)
     beforeWrite = () => {
@@ -178,7 +178,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([result?.startedAgoMs, result?.endedAgoMs], [8000, 6000])
   })
 
-  test('passes on the consequences of the results', async () => {
+  test('passes on what the results caused', async () => {
     write(1, 2)
     await writer.settle(1000)
     write(3, 4, 5)
@@ -189,7 +189,7 @@ describe('createResultWriter()', () => {
     )
   })
 
-  test('keeps unwritten results and tries again after half a second, in the order of the ends', async () => {
+  test('keeps unwritten results and tries again after half a second, in the order in which they ended', async () => {
     const unavailable = storeUnavailable('Not now')
     beforeWrite = () => {
       throw unavailable
@@ -207,7 +207,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([errors, told], [[unavailable], ['dlv_1', 'dlv_2', 'dlv_3']])
   })
 
-  test('keeps claims that could not be given back, and writes results meanwhile', async () => {
+  test("keeps claims that couldn't be released, and writes results in the meantime", async () => {
     beforeRelease = () => {
       throw storeUnavailable('Not now')
     }
@@ -221,7 +221,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([numbersOf(released), writer.pending], [[[1]], 0])
   })
 
-  test('a result that the store cannot take does not hold up other results, and is given up', async () => {
+  test("a result that the store rejects doesn't block the others and is dropped", async () => {
     const poison = new TypeError('value "1.5" is out of range')
     beforeWrite = (results) => {
       if (results.some(({ deliveryId }) => deliveryId === 'dlv_7')) throw poison
@@ -241,14 +241,14 @@ describe('createResultWriter()', () => {
     )
     assert.equal(writer.pending, 0)
     assert.ok(errors.length > 0 && errors.every((error) => error === poison))
-    // And the batches are large again.
+    // The batches are large again.
     beforeWrite = () => {}
     write(...upTo(1000))
     await writer.settle(1000)
     assert.equal(batches.at(-2)?.length, 200)
   })
 
-  test('a store that takes nothing at all is asked twice a second, not more', async () => {
+  test('a store that fails all the time is only called twice a second', async () => {
     let calls = 0
     beforeWrite = () => {
       calls++
@@ -265,7 +265,7 @@ describe('createResultWriter()', () => {
     assert.equal(calls, 5)
   })
 
-  test('settle() ends when the time is over and leaves unwritten results for later', async () => {
+  test('settle() ends when the time is up and leaves unwritten results for later', async () => {
     beforeWrite = () => {
       throw storeUnavailable('Not now')
     }
@@ -292,7 +292,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([numbersOf(batches), writer.pending], [[[1, 2]], 0])
   })
 
-  test('settle() resolves at once when there is nothing to write', async () => {
+  test('settle() resolves right away if there is nothing to write', async () => {
     await writer.settle(2000)
     assert.equal(writer.pending, 0)
   })

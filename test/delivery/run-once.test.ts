@@ -16,10 +16,10 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// A loop that runs once, for a scheduler.
+// A loop that runs once, for schedulers.
 
 describeOnStores('runOnce()', (under) => {
-  test('delivers everything due, also more than fits at once, and returns the counts', async () => {
+  test('delivers everything due, even more than fits at once, and returns the counts', async () => {
     for (let number = 0; number < 3; number++) {
       await addEndpoint(under.store, {}, `org_${number}`)
       await publishMany(under.store, 40, `org_${number}`)
@@ -34,7 +34,7 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(attempts, { delivered: 108, retried: 12, failed: 0 })
   })
 
-  test('is refused while the loop is started or runs once already; start() is refused meanwhile', async () => {
+  test('is rejected while the loop is started or already running once, and so is start()', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -55,7 +55,7 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, failed: 0 })
   })
 
-  test('is ended by stop(), which gives back the rest', async () => {
+  test('is ended by stop(), which releases the rest', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 20)
     const sender = createTestSender((_request, _number, signal) => hang(signal))
@@ -68,7 +68,7 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(states.sort(), [...Array(16).fill('pending 0'), ...Array(4).fill('pending 1')])
   })
 
-  test('throws the error of the store, after the attempts in flight have ended and are recorded', async () => {
+  test("throws the store's error once the attempts in flight have ended and were recorded", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 8)
     let claims = 0
@@ -88,7 +88,7 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(states.sort(), [...Array(4).fill('delivered'), ...Array(4).fill('pending')])
   })
 
-  test('and the running loop rest although hundreds of endpoints have something that is not due yet', async () => {
+  test("and the running loop wait even if hundreds of endpoints have something that isn't due yet", async () => {
     const ENDPOINTS = 230
     await Promise.all(Array.from({ length: ENDPOINTS }, () => addEndpoint(under.store)))
     await publish(under.store)

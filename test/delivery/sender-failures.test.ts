@@ -75,7 +75,7 @@ describeOnStores('A sender with a bug', (under) => {
     ],
   ]
 
-  test('has failed attempts in the log, and the loop goes on', async () => {
+  test('has failed attempts in the log, and the loop continues', async () => {
     for (const [what] of nonsense) {
       await addEndpoint(under.store, { url: `https://${what.replaceAll(' ', '-')}.test/` })
     }
@@ -113,7 +113,7 @@ describe('attempt()', () => {
   const silent = { send: () => new Promise<never>(() => {}), async close() {} }
   const onError = (error: unknown): never => assert.fail(inspect(error))
 
-  test('ends after 12 seconds with a sender that never answers', async () => {
+  test('ends after 12 seconds if a sender never responds', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       const answered = attempt(silent, request, createInterruption(), onError)
@@ -132,7 +132,7 @@ describe('attempt()', () => {
     }
   })
 
-  test('that has ended no longer waits for an interruption', async () => {
+  test('no longer waits for an interruption after it has ended', async () => {
     const interruption = createInterruption()
     const answered = attempt(createTestSender(), request, interruption, onError)
     assert.equal(interruption.listeners.size, 1)
@@ -142,7 +142,7 @@ describe('attempt()', () => {
 })
 
 describeOnMemory('Many attempts at once', (under) => {
-  test('that listen to the loop’s signal make no warning', async (t) => {
+  test("that listen to the loop's signal cause no warning", async (t) => {
     const warnings: Error[] = []
     const warn = (warning: Error): number => warnings.push(warning)
     process.on('warning', warn)
@@ -169,7 +169,7 @@ describe('A host', () => {
     throw new Error('the host has a bug')
   }
 
-  /** Runs a loop with a failing first claim and a failing first attempt, until the failure is recorded. */
+  /** Runs a loop whose first claim and first attempt fail until the failure was recorded. */
   async function runWith(options: DeliveryLoopOptions): Promise<void> {
     const store = createMemoryStore()
     await addEndpoint(store)
@@ -189,7 +189,7 @@ describe('A host', () => {
     assert.equal((await onlyDelivery(store)).attempts, 1)
   }
 
-  test('whose onError or logger throws or rejects does the loop no harm, and sees the failure', async () => {
+  test("whose onError or logger throws or rejects doesn't affect the loop, and sees the failure", async () => {
     const [thrown, rejected] = [createTestLog(), createTestLog()]
     const brokenLogger = { debug: bug, info: bug, warn: bug, error: bug }
     await Promise.all([
@@ -206,7 +206,7 @@ describe('A host', () => {
 describeOnStores('A secret that cannot be opened', (under) => {
   const KEYS = { right: randomBytes(32), wrong: randomBytes(32) }
 
-  test('costs no attempt, is reported once, holds up no other endpoint, and is never shown', async () => {
+  test('uses up no attempts, is reported once, delays no other endpoint, and is never shown', async () => {
     const secret = generateSigningSecret()
     const endpointId = ids('we')
     const sealedSecret = createSecretSealer({ secretKeys: [KEYS.right] }).seal(secret, {
@@ -255,7 +255,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
     assert.deepEqual(await able.runOnce(), { delivered: 10, retried: 0, failed: 0 })
   })
 
-  test('because it is stored unsealed beside keys lets deliveries wait, until unsealed secrets are allowed, with a notice', async () => {
+  test("because it's stored as plain text despite keys makes deliveries wait until that's allowed, with a notice", async () => {
     const endpointId = await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const [sender, errors] = [createTestSender(), [] as unknown[]]
@@ -285,7 +285,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
     assert.deepEqual(notices, [{ kind: 'secret_unsealed', organizationId: ORG, endpointId }])
   })
 
-  test('does not keep runOnce() from ending', async () => {
+  test("doesn't prevent runOnce() from ending", async () => {
     await addEndpoint(under.store, { sealedSecret: 'v1.unknown' })
     await publish(under.store)
     const sender = createTestSender()
@@ -296,7 +296,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
 })
 
 describeOnMemory('A sender that cannot send', (under) => {
-  test('uses up no attempts and does not count against the endpoint; the host gets one report', async () => {
+  test("uses up no attempts and doesn't count against the endpoint, and the host gets one report", async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     const sender = createWebhookSender()

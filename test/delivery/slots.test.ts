@@ -5,7 +5,7 @@ import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createWebhookSender } from '../../lib/webhooks.ts'
 
-test('the slots of a single loop are all for that loop', () => {
+test('a single loop can use all slots', () => {
   const slots = createDeliverySlots()
   let used = 0
   const use = (): number => used
@@ -17,7 +17,7 @@ test('the slots of a single loop are all for that loop', () => {
   assert.equal(free(), 56)
 })
 
-test('loops never use more slots together than there are, and each keeps half of an equal part', () => {
+test('loops never exceed the total number of slots, and each keeps half of an equal share', () => {
   const slots = createDeliverySlots(120)
   const used = [0, 0, 0]
   const uses = used.map((_, loop) => () => used[loop] ?? 0)
@@ -38,7 +38,7 @@ test('loops never use more slots together than there are, and each keeps half of
   assert.deepEqual(used, [20, 80, 20])
 })
 
-test('a loop has a share while it runs, and leaves it to the others when it stops or has run once', async () => {
+test("a loop has a share while it's running and leaves it to the others when it stops or has run once", async () => {
   const slots = createDeliverySlots(120)
   const sender = createWebhookSender()
   const loops = [1, 2].map(() => createDeliveryLoop(createMemoryStore(), sender, { concurrency: slots }))
@@ -60,7 +60,7 @@ test('a loop has a share while it runs, and leaves it to the others when it stop
   }
 })
 
-test('numbers that cannot be used are refused', () => {
+test('invalid numbers are rejected', () => {
   for (const concurrency of [0, -1, 1.5, Number.NaN]) {
     assert.throws(() => createDeliverySlots(concurrency), RangeError)
   }

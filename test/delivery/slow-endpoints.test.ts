@@ -6,20 +6,20 @@ import { createDeliverySlots } from '../../lib/delivery/slots.ts'
 
 import { addTo, capacityOf, plan, runOne, SLOW_MS, takeAll } from './_queues.ts'
 
-// Fair dispatch by itself: slow, blocked and unknown endpoints.
+// Slow, blocked and unknown endpoints in fair dispatch, tested on their own.
 
 describe('endpoints that are slow', () => {
   const CONCURRENCY = 32
   const slowOnes = Array.from({ length: 12 }, (_, index) => `we_slow_${index}`)
 
-  /** Queues that have learnt that twelve endpoints can take two attempts at once. */
+  /** Queues that know that twelve endpoints can take two attempts at once. */
   function createSlowQueues(): EndpointQueues {
     const queues = createEndpointQueues(createDeliverySlots(CONCURRENCY))
     for (const endpointId of slowOnes) runOne(queues, endpointId, 'less')
     return queues
   }
 
-  /** Claims up to the capacity, as from a store with endless deliveries; returns the attempts that begin. */
+  /** Claims up to the capacity, as if the store had endless deliveries. Returns the attempts that start. */
   function claim(queues: EndpointQueues): Claimed[] {
     const { limit, capacity } = plan(queues)
     let left = limit
@@ -31,14 +31,14 @@ describe('endpoints that are slow', () => {
     return takeAll(queues)
   }
 
-  test('together take at most half of the slots, even with one claim', () => {
+  test('use at most half of the slots together, even with one claim', () => {
     const queues = createSlowQueues()
     assert.equal(claim(queues).length, CONCURRENCY / 2)
     assert.equal(claim(queues).length, 0)
     assert.equal(capacityOf(queues, 'we_new'), 4)
   })
 
-  test('all have their turn', () => {
+  test('take turns', () => {
     const queues = createSlowQueues()
     const served = new Set<string>()
     for (let round = 0; round < 4; round++) {
@@ -50,7 +50,7 @@ describe('endpoints that are slow', () => {
     assert.deepEqual([...served].sort(), slowOnes.toSorted())
   })
 
-  test('all have their turn beside slow endpoints with nothing to send', () => {
+  test('take turns even if other slow endpoints have nothing to send', () => {
     const queues = createSlowQueues()
     const asked = new Set<string>()
     for (let round = 0; round < 4; round++) {
@@ -78,23 +78,23 @@ describe('endpoints that are slow', () => {
     assert.equal(capacityOf(queues, endpointId), 4)
   })
 
-  test('are still tried where there is only one slot', () => {
+  test('are still tried if there is only one slot', () => {
     const queues = createEndpointQueues(createDeliverySlots(1))
     runOne(queues, 'we_1', 'less')
     assert.equal(capacityOf(queues, 'we_1'), 1)
   })
 })
 
-describe('as time goes by', () => {
+describe('over time', () => {
   let now = 0
   beforeEach(() => {
     now = 1_000_000
-    // The timers of node:test leave the monotonic clock alone.
+    // The timers of node:test don't affect the monotonic clock.
     mock.method(performance, 'now', () => now)
   })
   afterEach(() => mock.restoreAll())
 
-  test('a blocked endpoint gets nothing, while others do, until the time is over', () => {
+  test('a blocked endpoint gets nothing until the time is up, while others do', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     addTo(queues, 1, 'we_1')
     const delivery = queues.next()
@@ -132,7 +132,7 @@ describe('as time goes by', () => {
     assert.equal(capacityOf(queues, 'we_1'), 1)
   })
 
-  test('unproven endpoints take at most half of the slots, and together with slow endpoints three quarters', () => {
+  test('unproven endpoints use at most half of the slots, and three quarters together with slow ones', () => {
     const queues = createEndpointQueues(createDeliverySlots(256))
     runOne(queues, 'we_known', 'more')
     for (let number = 0; number < 32; number++) addTo(queues, 4, `we_${number}`)
@@ -140,7 +140,7 @@ describe('as time goes by', () => {
     assert.equal(queues.inFlight, 128)
     assert.equal(plan(queues).capacity.endpoint, 0)
     assert.equal(capacityOf(queues, 'we_known') > 0, true, 'who is known to answer has room')
-    // An endpoint that hangs for a second is slow, and leaves capacity for unknown endpoints.
+    // An endpoint that hangs for a second is slow and leaves capacity for unknown ones.
     now += 1001
     assert.equal(plan(queues).capacity.endpoint, 4)
     for (let number = 32; number < 48; number++) addTo(queues, 4, `we_${number}`)

@@ -14,8 +14,9 @@ import { Webhook as SvixWebhook } from 'svix'
 import { createTestDatabase } from '../_database.ts'
 import { named } from '../_service.ts'
 
-// A delivery over a socket, verified by the packages that subscribers have: the signature of the service by `stripe`, the
-// headers of Standard Webhooks by `standardwebhooks` and `svix`, all with the same secret as shown to the administrator.
+// A delivery over a socket that is verified with the packages subscribers use. Our own signature is verified
+// by `stripe` and the Standard Webhooks headers by `standardwebhooks` and `svix`, all with the secret shown
+// to the administrator.
 
 interface Arrival {
   readonly headers: IncomingHttpHeaders
@@ -39,7 +40,7 @@ function textsOf(headers: IncomingHttpHeaders): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
 }
 
-test('stripe, standardwebhooks and svix verify the same delivery with the same secret, also during a rotation', async (t) => {
+test('stripe, standardwebhooks and svix verify the same delivery with the same secret, even during a rotation', async (t) => {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
   const arrivals: Arrival[] = []
@@ -85,7 +86,7 @@ test('stripe, standardwebhooks and svix verify the same delivery with the same s
   assertVerified(await deliver(), [newSecret, secret])
 })
 
-/** Every verifier accepts the delivery with every secret, and neither another body nor another secret. */
+/** Every verifier accepts the delivery with every secret, and rejects any other body or secret. */
 function assertVerified(delivery: Arrival, secrets: readonly string[]): void {
   const wrong = `whsec_${Buffer.alloc(32).toString('base64')}`
   for (const [name, verify] of Object.entries(verifiers)) {

@@ -21,13 +21,13 @@ function judge(answer: Partial<WebhookAnswer>, attempt = 1, retryDelaysMs?: read
   )
 }
 
-/** The delays after the first attempt, in milliseconds. */
+/** The delays after the first attempt in milliseconds. */
 function waitAfter(status: number, retryAfterMs?: number | null, attempt = 1): number {
   return judge({ status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }, attempt).delayMs
 }
 
 describe('judgeAnswer()', () => {
-  test('any 2xx is a success, whichever attempt it answers', () => {
+  test('any 2xx is a success for every attempt', () => {
     for (let status = 200; status <= 299; status++) {
       for (const attempt of [1, 5]) {
         const delivered = {
@@ -43,7 +43,7 @@ describe('judgeAnswer()', () => {
     }
   })
 
-  test('every other status is a failed attempt, redirects included', () => {
+  test('any other status is a failed attempt, including redirects', () => {
     for (let status = 100; status <= 599; status++) {
       if ((status >= 200 && status <= 299) || status === 410) continue
       const backOffMs = status === 429 || status === 503 ? 0 : null
@@ -51,14 +51,14 @@ describe('judgeAnswer()', () => {
     }
   })
 
-  test('no answer is a failed attempt, for every reason', () => {
+  test('no response is a failed attempt for any reason', () => {
     for (const error of ['connection_refused', 'connection_reset', 'dns_failed', 'destination_not_allowed']) {
       assert.deepEqual(judge({ error }), RETRY, error)
     }
     assert.deepEqual(judge({ error: 'timeout' }), { ...RETRY, load: 'less' })
   })
 
-  test('the waits are 30, 60, 120 and 240 seconds, and the fifth failure is the last', () => {
+  test('waits 30, 60, 120 and 240 seconds, and the fifth failure is the last', () => {
     assert.deepEqual(RETRY_DELAYS_MS, [30_000, 60_000, 120_000, 240_000])
     const verdicts = [1, 2, 3, 4, 5].map((attempt) => judge({ status: 500 }, attempt))
     assert.deepEqual(
@@ -73,24 +73,24 @@ describe('judgeAnswer()', () => {
     )
   })
 
-  test('the options decide the waits and the number of waits', () => {
+  test('uses the delays and number of attempts from the options', () => {
     assert.deepEqual(judge({ status: 500 }, 2, [1, 2]), { ...RETRY, delayMs: 2 })
     assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'failed')
     assert.equal(judge({ status: 500 }, 1, []).outcome, 'failed')
   })
 
-  test('a failed delivery says why: the status, or why no answer came', () => {
+  test('says why a delivery failed: the status, or why there was no response', () => {
     assert.equal(judge({ status: 500 }, 5).reason, 'http_500')
     assert.equal(judge({ status: 302 }, 5).reason, 'http_302')
     assert.equal(judge({ error: 'timeout' }, 5).reason, 'timeout')
   })
 
-  test('an attempt interrupted by the loop is made again at once, also the last attempt', () => {
+  test('repeats an attempt interrupted by the loop right away, even the last one', () => {
     assert.deepEqual(judge({ error: 'interrupted' }, 5), { ...RETRY, delayMs: 0 })
     assert.deepEqual(judge({ error: 'interrupted' }, 1), { ...RETRY, delayMs: 0 })
   })
 
-  test('410 ends a delivery at the first attempt, with the endpoint reported as gone', () => {
+  test('410 ends a delivery at the first attempt and reports the endpoint as gone', () => {
     const gone = {
       outcome: 'failed',
       reason: 'gone',
@@ -103,7 +103,7 @@ describe('judgeAnswer()', () => {
     assert.deepEqual(judge({ status: 410, retryAfterMs: 60_000 }), gone)
   })
 
-  test('Retry-After lengthens the wait after any failure, to an hour at most, and makes the failure a rejection', () => {
+  test('Retry-After extends the wait after any failure up to an hour, and makes it a rejection', () => {
     for (const status of [301, 400, 413, 429, 500, 502, 503]) {
       assert.equal(judge({ status, retryAfterMs: 90_000 }).backOffMs, 90_000)
       assert.equal(judge({ status, retryAfterMs: 0 }).backOffMs, 0)
@@ -122,18 +122,18 @@ describe('judgeAnswer()', () => {
     }
   })
 
-  test('Retry-After means nothing on a success, and does not keep the last attempt from being the last', () => {
+  test('Retry-After has no effect on a success or on the last attempt', () => {
     assert.deepEqual(judge({ status: 202, retryAfterMs: 90_000 }), judge({ status: 200 }))
     assert.equal(judge({ status: 503, retryAfterMs: 90_000 }, 5).outcome, 'failed')
   })
 
-  test('fewer attempts at once are made after a timeout, and not after other failures', () => {
+  test('makes fewer attempts at once after a timeout, but not after other failures', () => {
     assert.equal(judge({ error: 'timeout' }, 5).load, 'less')
     for (const status of [410, 429, 500, 503]) assert.equal(judge({ status }).load, 'same')
     assert.equal(judge({ error: 'connection_refused' }).load, 'same')
   })
 
-  test('an attempt ended by the process is made again without a backoff', () => {
+  test('repeats an attempt ended by the process without a backoff', () => {
     assert.deepEqual(judge({ error: 'interrupted' }, 4), { ...RETRY, delayMs: 0 })
   })
 })

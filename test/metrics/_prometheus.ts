@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 
-// A strict reader of the Prometheus exposition format, version 0.0.4: fails for every text that breaks the format, or that a
-// Prometheus would take but nobody should send (a metric without HELP, series twice, buckets that fall).
+// A strict parser of the Prometheus exposition format, version 0.0.4. Also rejects text that Prometheus would accept
+// but nobody should send (metrics without HELP, duplicate series, decreasing buckets).
 
 /** A sample by name and labels. */
 export interface Sample {
@@ -16,7 +16,7 @@ const TYPE = new RegExp(`^# TYPE (${NAME}) (counter|gauge|histogram)$`)
 const SAMPLE = new RegExp(`^(${NAME})(?:\\{(.*)\\})? (-?(?:\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?|Inf)|\\+Inf|NaN)$`)
 const LABEL = /^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)/
 
-/** Reads a text. */
+/** Parses a text. */
 export function readPrometheus(text: string): readonly Sample[] {
   assert.ok(text === '' || text.endsWith('\n'), 'the last line ends with a line feed')
   const lines = text.split('\n').slice(0, -1)
@@ -93,7 +93,7 @@ function checkHistogram({ name, kind }: { name: string; kind: string }, samples:
   }
 }
 
-/** The value of the only sample with a name and these labels; undefined without one. */
+/** Returns the value of the only sample with this name and labels, or `undefined` if there is none. */
 export function sampleOf(
   samples: readonly Sample[],
   name: string,

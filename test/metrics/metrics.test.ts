@@ -31,7 +31,7 @@ async function read(metrics: Metrics): Promise<readonly Sample[]> {
   return readPrometheus(await metrics.text())
 }
 
-/** A sender that answers with each of the statuses in turn; null: without an answer. */
+/** A sender that returns each of the statuses in turn, where `null` means no response. */
 function sender(...statuses: readonly (number | null)[]): WebhookSender {
   let sent = 0
   return {
@@ -44,7 +44,7 @@ function sender(...statuses: readonly (number | null)[]): WebhookSender {
 }
 
 describe('metrics of requests', () => {
-  test('count answers by route, method and status, and refusals by reason', async (t) => {
+  test('count responses by route, method and status, and rejections by reason', async (t) => {
     const { store, metrics, key } = await prepare(t)
     const api = createBusinessApi(store, { logger: false })
     const call = (path: string, init: RequestInit = {}): Promise<Response> =>
@@ -101,7 +101,7 @@ describe('metrics of requests', () => {
     assert.ok((sampleOf(samples, 'business_api_request_duration_seconds_sum', duration) ?? 0) > 0)
   })
 
-  test('have no organization, key, query or path as sent, and one series for invented methods', async (t) => {
+  test('have no organization, key, query or raw path, and one series for made-up methods', async (t) => {
     const { store, metrics, key, keyId } = await prepare(t)
     const api = createBusinessApi(store, { logger: false })
     const headers = { authorization: `Bearer ${key}` }
@@ -118,7 +118,7 @@ describe('metrics of requests', () => {
     assert.equal(sampleOf(samples, 'business_api_requests_total', { method: 'other' }), 20)
   })
 
-  test('end with close(), and stay readable', async (t) => {
+  test('end with close() but can still be read', async (t) => {
     const { store, metrics } = await prepare(t)
     const api = createBusinessApi(store, { logger: false })
     await api(new Request('http://x/openapi.json'))
@@ -127,7 +127,7 @@ describe('metrics of requests', () => {
     assert.equal(sampleOf(await read(metrics), 'business_api_requests_total'), 1)
   })
 
-  test('a meter that throws costs no answer', async (t) => {
+  test("a meter that throws doesn't affect the response", async (t) => {
     const throwing = (): never => {
       throw new Error('a meter that throws')
     }
@@ -145,7 +145,7 @@ describe('metrics of requests', () => {
 })
 
 describe('metrics of deliveries', () => {
-  test('count attempts by outcome and answer, claims, notices and the queue', async (t) => {
+  test('count attempts by outcome and response, claims, notices and the queue', async (t) => {
     const { store, metrics, settings } = await prepare(t)
     const endpoint = await settings.endpoints.register(ORGANIZATION, { url: 'http://127.0.0.1:19999/' })
     const publish = publishTo(store, ORGANIZATION)
@@ -187,7 +187,7 @@ describe('metrics of deliveries', () => {
     assert.ok(!(await metrics.text()).includes(endpoint.id))
   })
 
-  test('count failures of the store by step', async (t) => {
+  test('count store failures by step', async (t) => {
     const store = createMemoryStore()
     const { metrics } = await prepare(t, {}, store)
     const deliveries = {
@@ -204,7 +204,7 @@ describe('metrics of deliveries', () => {
     assert.equal(loop.health().failedClaims, 1)
   })
 
-  test('give the queue in seconds and counts, and no queue without an answer of the store', async (t) => {
+  test("return the queue in seconds and counts, and no queue if the store doesn't respond", async (t) => {
     const store = createMemoryStore()
     let isBroken = false
     let isPartial = false
@@ -228,7 +228,7 @@ describe('metrics of deliveries', () => {
     assert.equal(sampleOf(without, 'business_api_info'), 1)
   })
 
-  test('cost the store one statement for all who ask within maxAgeMs, and none with countQueue: false', async (t) => {
+  test('cost the store one statement for all callers within maxAgeMs, and none with countQueue: false', async (t) => {
     const store = createMemoryStore()
     let asked = 0
     const countQueue: typeof store.deliveries.countQueue = (target) => {
@@ -249,7 +249,7 @@ describe('metrics of deliveries', () => {
 })
 
 describe('health()', () => {
-  test('is healthy with a store that answers, and names a store that does not, without its secrets', async (t) => {
+  test("is healthy if the store responds, and names a store that doesn't without its secrets", async (t) => {
     const { metrics } = await prepare(t)
     assert.deepEqual(await metrics.health(), {
       isHealthy: true,
@@ -280,7 +280,7 @@ describe('health()', () => {
     }
   })
 
-  test('follows the loop: stopped, running, without a recent claim', async (t) => {
+  test('depends on whether the loop is stopped, running, or without a recent claim', async (t) => {
     const store = createMemoryStore()
     const loop = createDeliveryLoop(store, sender(200), { allowPlaintextSecrets: true, logger: false })
     t.after(() => loop.stop())
@@ -323,7 +323,7 @@ describe('health()', () => {
 })
 
 describe('createMetrics()', () => {
-  test('refuses options that cannot be used', () => {
+  test('rejects invalid options', () => {
     const store = createMemoryStore()
     for (const options of [{ maxAgeMs: -1 }, { timeoutMs: 0 }, { maxClaimAgeMs: 1.5 }]) {
       assert.throws(() => createMetrics(store, options), RangeError)
@@ -333,7 +333,7 @@ describe('createMetrics()', () => {
     }
   })
 
-  test('gives an OpenTelemetry meter the numbers of the text', async (t) => {
+  test('passes the same numbers to an OpenTelemetry meter', async (t) => {
     const observed = new Map<string, (observe: (value: number, labels?: Labels) => void) => unknown>()
     const recorded: [string, number, Labels | undefined][] = []
     const observable = (name: string) => ({
@@ -376,14 +376,14 @@ describe('createMetrics()', () => {
     assert.equal(observed.size, 0)
   })
 
-  test('takes a meter of @opentelemetry/api', () => {
+  test('accepts a meter of @opentelemetry/api', () => {
     const take = (meter: OpenTelemetryMeter): Meter => meter
     assert.equal(typeof take, 'function')
   })
 })
 
-describe('metrics of a store over shards', () => {
-  /** Two shards, of which the second may be away. */
+describe('metrics of a sharded store', () => {
+  /** Two shards. The second one may be unavailable. */
   function prepareShards(t: TestContext) {
     const [a, b] = [createMemoryStore(), createMemoryStore()]
     let isAway = false
@@ -406,7 +406,7 @@ describe('metrics of a store over shards', () => {
     return { metrics, lose: () => (isAway = true) }
   }
 
-  test('the queue, the connections and the loops have the label of their shard', async (t) => {
+  test('the queue, connections and loops are labeled with their shard', async (t) => {
     const { metrics } = prepareShards(t)
     const samples = await read(metrics)
     assert.equal(sampleOf(samples, 'business_api_queue_due', { shard: 'a' }), 0)
@@ -416,7 +416,7 @@ describe('metrics of a store over shards', () => {
     assert.equal(samples.filter(({ name }) => name === 'business_api_info').length, 1)
   })
 
-  test('a shard that is away shows in its own metrics, and leaves the process healthy', async (t) => {
+  test('an unavailable shard shows up in its own metrics, and the process stays healthy', async (t) => {
     const { metrics, lose } = prepareShards(t)
     lose()
     const samples = await read(metrics)

@@ -39,7 +39,7 @@ test('writePrometheusText() leaves out a metric without a series', () => {
   assert.equal(writePrometheusText([createNumbers('gauge', ABOUT)]), '')
 })
 
-test('a series is found again by its labels in any order', () => {
+test('a series is found by its labels in any order', () => {
   const counter = createNumbers('counter', ABOUT)
   counter.series({ a: '1', b: '2' }).value++
   counter.series({ b: '2', a: '1' }).value++
@@ -50,7 +50,7 @@ test('a series is found again by its labels in any order', () => {
   )
 })
 
-test('the reader of these tests refuses what breaks the format', () => {
+test('the parser of these tests rejects what violates the format', () => {
   const head = '# HELP x_total X.\n# TYPE x_total counter\n'
   for (const text of [
     'x 1\n',

@@ -2,21 +2,21 @@ import type { Platform } from '../../lib/platform.ts'
 import type { Caller } from './_platform.ts'
 import { clientIn, createInvoice, invoiceIn, leadIn, projectIn, proposalIn } from './_records.ts'
 
-// Every call that takes an idempotency key, with an input.
+// Every call that accepts an idempotency key, with an input.
 
 /** A call of the platform. */
 export interface CallUnderTest {
-  /** As the host writes it: `invoices.issue`. */
+  /** The name as used by hosts, for example `invoices.issue`. */
   readonly name: string
-  /** The field with the record's id; absent for a creation. */
+  /** The field with the record's id. Absent if the call creates a record. */
   readonly idField?: string
-  /** Makes a record for the call; returns the id. */
+  /** Creates a record for the call and returns its id. */
   make(host: Caller): Promise<string>
-  /** The input beside the id. */
+  /** The input except for the id. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Fields with other content, `undefined` for a field left out; absent for a call that takes the id alone. */
+  /** Fields with different content, where `undefined` removes a field. Absent if the call only has an id. */
   readonly others?: Readonly<Record<string, unknown>>
-  /** True if the call publishes an event. */
+  /** `true` if the call publishes an event. */
   readonly events: readonly string[]
 }
 
@@ -24,7 +24,7 @@ const BUSINESS = { name: 'Atlas', category: 'Retail', city: 'Tunis', email: 'a@b
 
 const none = async (): Promise<string> => ''
 
-/** Of businesses, clients and leads. */
+/** Calls for businesses, clients and leads. */
 const CUSTOMER_CALLS: readonly CallUnderTest[] = [
   {
     name: 'businesses.create',
@@ -97,7 +97,7 @@ const CUSTOMER_CALLS: readonly CallUnderTest[] = [
   },
 ]
 
-/** Of documents. */
+/** Calls for documents. */
 const DOCUMENT_CALLS: readonly CallUnderTest[] = [
   {
     name: 'proposals.create',
@@ -168,7 +168,7 @@ const DOCUMENT_CALLS: readonly CallUnderTest[] = [
   },
 ]
 
-/** Of plain records. */
+/** Calls for plain records. */
 const PLAIN_CALLS: readonly CallUnderTest[] = [
   {
     name: 'projects.create',
@@ -209,7 +209,7 @@ const PLAIN_CALLS: readonly CallUnderTest[] = [
 
 export const CALLS: readonly CallUnderTest[] = [...CUSTOMER_CALLS, ...DOCUMENT_CALLS, ...PLAIN_CALLS]
 
-/** Makes a call with the default fields, and with the fields of the test. */
+/** Makes a call with the default fields and those of the test. */
 export function invoke(
   { organizationId, platform }: Caller,
   { name, fields }: CallUnderTest,
@@ -218,14 +218,14 @@ export function invoke(
   return call(platform, name, organizationId, { ...fields, ...given })
 }
 
-/** Makes a record of a resource by its example; returns the id. */
+/** Creates a record of a resource from its example and returns its id. */
 export async function make(host: Caller, resource: string): Promise<string> {
   const create = CALLS.find(({ name }) => name === `${resource}.create`)
   if (create === undefined) throw new Error(`There is no example of ${resource}.create`)
   return Reflect.get(Object(await invoke(host, create, {})), 'id')
 }
 
-/** Makes a call by name, with anything at all. */
+/** Makes a call by name with any arguments. */
 export async function call(platform: Platform, name: string, ...given: readonly unknown[]): Promise<unknown> {
   const [resource = '', verb = ''] = name.split('.')
   return Reflect.apply(Reflect.get(Object(Reflect.get(platform, resource)), verb), undefined, given)

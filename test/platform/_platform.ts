@@ -12,22 +12,22 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations } from '../postgres/_representations.ts'
 
-// The calls of the host's own code, on every store: the results must not depend on the store.
+// The calls for the host's own code on every store. The results must not depend on the store.
 
-/** A new organization, and the host's calls. */
+/** A new organization and the host's calls. */
 export interface Host<Calls extends Platform = Platform> {
   readonly organizationId: string
   readonly store: BusinessApiStore
   readonly platform: Calls
-  /** The newest records of a resource, newest first, in the form of the API. */
+  /** The newest records of a resource in the form of the API, newest first. */
   list(resource: Resource): Promise<readonly Record<string, unknown>[]>
   /** The published events, oldest first. */
   events(): Promise<readonly PublishedEvent[]>
-  /** Everything that the organization has, to be compared. */
+  /** Everything the organization has, for comparisons. */
   everything(): Promise<object>
 }
 
-/** What a call needs of a host. */
+/** What a call needs from a host. */
 export type Caller = Pick<Host, 'organizationId' | 'platform'>
 
 /** An event in the form for subscribers. */
@@ -38,10 +38,10 @@ export interface PublishedEvent {
   readonly data: Record<string, unknown>
 }
 
-/** Makes a host with a new organization. */
+/** Creates a host with a new organization. */
 export type NewHost<Calls extends Platform = Platform> = (options?: PlatformOptions) => Promise<Host<Calls>>
 
-/** Registers tests once for each store. */
+/** Registers tests for each store. */
 export function describeOnEveryStore(register: (newHost: NewHost) => void): void {
   describe('on the memory store', () => {
     register((options) => {
@@ -57,7 +57,7 @@ export function describeOnEveryStore(register: (newHost: NewHost) => void): void
   })
 }
 
-/** A database for the tests of a `describe` or a file, with stores and hosts. */
+/** A database for the tests of a `describe` or file, with stores and hosts. */
 export interface Opened {
   readonly newHost: NewHost<PostgresPlatform>
   /** The host's own pool. */
@@ -67,7 +67,7 @@ export interface Opened {
   secondStore(): PostgresStore
 }
 
-/** Opens a database before the tests, and removes the database afterwards. */
+/** Creates a database before the tests and drops it afterwards. */
 export function openPostgres(): Opened {
   const opened: { database?: TestDatabase; sql?: Sql; stores: PostgresStore[] } = { stores: [] }
   before(async () => {
@@ -158,7 +158,7 @@ async function insertKey(store: BusinessApiStore, organizationId: string): Promi
   return digest
 }
 
-/** The types of the published events, oldest first. */
+/** Returns the types of the published events, oldest first. */
 export async function typesOf(host: Pick<Host, 'events'>): Promise<readonly string[]> {
   return (await host.events()).map(({ type }) => type)
 }

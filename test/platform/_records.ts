@@ -6,12 +6,12 @@ import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
 import type { Caller } from './_platform.ts'
 
-// Records in each state that the platform knows, made by the platform's own calls.
+// Records in each state that the platform knows, created with its own calls.
 
-/** A moment at which an invoice of {@link createInvoice} is overdue. */
+/** A time at which an invoice of {@link createInvoice} is overdue. */
 export const OVERDUE_AT = '2020-02-01T00:00:00.000Z'
 
-/** An invoice over 1250 TND that was due in 2020. */
+/** Creates an invoice over 1250 TND that was due in 2020. */
 export function createInvoice(
   { organizationId, platform }: Caller,
   changes: Partial<NewInvoice> = {},
@@ -34,7 +34,7 @@ export type InvoiceState =
   | 'paid'
   | 'void'
 
-/** An invoice in a state; a partially paid invoice has 250 paid. */
+/** Creates an invoice in a given state. A partially paid one has 250 paid. */
 export async function invoiceIn(
   host: Caller,
   state: InvoiceState,
@@ -66,7 +66,7 @@ export async function invoiceIn(
 
 export type ProposalState = 'draft' | 'sent' | 'accepted' | 'rejected'
 
-/** A proposal over 4800 TND, and 150 a month, in a state. */
+/** Creates a proposal over 4800 TND and 150 per month in a given state. */
 export async function proposalIn(
   { organizationId, platform }: Caller,
   state: ProposalState,
@@ -85,7 +85,7 @@ export async function proposalIn(
 
 export type ProjectState = 'active' | 'on_hold' | 'completed' | 'cancelled'
 
-/** A project in a state. */
+/** Creates a project in a given state. */
 export async function projectIn({ organizationId, platform }: Caller, state: ProjectState): Promise<Project> {
   const { projects } = platform
   const project = await projects.create(organizationId, {
@@ -100,13 +100,13 @@ export async function projectIn({ organizationId, platform }: Caller, state: Pro
   return project
 }
 
-/** A lead, and the id of the lead's business. */
+/** Creates a lead. Returns its id and that of its business. */
 export interface LeadOfBusiness {
   readonly lead: Lead
   readonly businessId: string
 }
 
-/** A lead in a stage, of a business that is no client. */
+/** Creates a lead in a given stage. Its business isn't a client. */
 export async function leadIn(
   { organizationId, platform }: Caller,
   stage: LeadStage,
@@ -121,7 +121,7 @@ export async function leadIn(
   return { lead: await platform.leads.setStage(organizationId, { leadId: lead.id, stage }), businessId }
 }
 
-/** A client in a state. */
+/** Creates a client with a given status. */
 export async function clientIn(
   { organizationId, platform }: Caller,
   status: 'active' | 'inactive',

@@ -8,20 +8,20 @@ import { CALLS, invoke } from './_calls.ts'
 import { type Host, type Opened, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, leadIn, proposalIn } from './_records.ts'
 
-// The tests of platform.using(tx) for every driver but postgres.js: the same calls, refusals and failures with each.
+// Tests of platform.using(tx) for all drivers except postgres.js, with the same calls, rejections and failures.
 
-/** A host's driver, connected to the database of the tests. */
+/** A host's driver, connected to the test database. */
 export interface HostDriver {
-  /** Runs `work` in a transaction: commits after it, rolls back if it throws. */
+  /** Runs `work` in a transaction. Commits when it's done and rolls back if it throws. */
   begin<T>(work: (transaction: SqlTransaction, query: Query) => Promise<T>): Promise<T>
 }
 
-/** A statement of the host in the transaction. */
+/** Runs a statement of the host in the transaction. */
 export type Query = (text: string) => Promise<unknown>
 
 const ROLLED_BACK = new Error('rolled back')
 
-/** Registers the tests of a driver. @param outlivesLoss false for postgres.js: see lib/platform/README.md */
+/** Registers the tests of a driver. @param outlivesLoss `false` for postgres.js, see lib/platform/README.md */
 export function testTransactions(
   name: string,
   opened: Opened,
@@ -45,7 +45,7 @@ export function testTransactions(
     await assert.rejects(transaction, (error) => error === ROLLED_BACK)
   }
 
-  test(`${name}: every call is there after the commit, and leaves nothing after a rollback`, async (t) => {
+  test(`${name}: every call takes effect with the commit and leaves nothing after a rollback`, async (t) => {
     for (const call of CALLS) {
       await t.test(call.name, async () => {
         const { within, ...host } = await newHost()
@@ -66,7 +66,7 @@ export function testTransactions(
     }
   })
 
-  test(`${name}: records are the same as records of the store's own connections`, async () => {
+  test(`${name}: records are the same as with the store's own connections`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
     const business = { name: 'Écume "🏺"', category: null, city: '\\', email: 'a@b.example', phone: "'" }
@@ -110,7 +110,7 @@ export function testTransactions(
     ])
   })
 
-  test(`${name}: a refused call leaves the transaction usable`, async () => {
+  test(`${name}: a rejected call leaves the transaction usable`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
     await createInvoice(host, { number: 'A', idempotencyKey: 'key' })
@@ -138,7 +138,7 @@ export function testTransactions(
     assert.equal((await host.list('invoices'))[0]?.id, made.id)
   })
 
-  test(`${name}: reads see the uncommitted writes of the transaction, by every kind of filter`, async () => {
+  test(`${name}: reads see the transaction's uncommitted writes with every kind of filter`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
     await rollBack(async (tx) => {
@@ -168,7 +168,7 @@ export function testTransactions(
     })
   })
 
-  test(`${name}: calls at once take turns on the transaction's only connection`, async () => {
+  test(`${name}: concurrent calls take turns on the transaction's only connection`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
     const statuses = await driver().begin(async (tx) => {
@@ -184,7 +184,7 @@ export function testTransactions(
 
   // --- Failures ---
 
-  test(`${name}: a lock that is not free in time is store_unavailable`, async () => {
+  test(`${name}: a lock that is not available in time is store_unavailable`, async () => {
     const { within } = await newHost()
     await driver().begin(async (tx) => {
       await createInvoice(within(tx), { number: 'A', idempotencyKey: 'key' })
@@ -223,7 +223,7 @@ export function testTransactions(
     })
   })
 
-  test(`${name}: a rule of the schema that a record breaks is invalid_input, and named`, async () => {
+  test(`${name}: a record that violates a schema constraint is invalid_input, which names the constraint`, async () => {
     const { organizationId, store } = await newHost()
     const record = { id: 'proj_1', name: 'A', status: 'active', billingType: 'fixed', value: Number.NaN }
     const creation = { organizationId, events: [], idempotency: null, record }
@@ -234,7 +234,7 @@ export function testTransactions(
     })
   })
 
-  test(`${name}: a call in a transaction that has failed fails with PostgreSQL's code`, async () => {
+  test(`${name}: a call in a failed transaction fails with PostgreSQL's code`, async () => {
     const { within } = await newHost()
     const transaction = driver().begin(async (tx, query) => {
       await query('select 1 / 0').catch(() => {})
@@ -245,7 +245,7 @@ export function testTransactions(
   })
 
   const skip = outlivesLoss ? false : 'the driver itself throws outside of every promise'
-  test(`${name}: a connection that dies in the transaction is store_unavailable`, { skip }, async () => {
+  test(`${name}: a connection lost during the transaction is store_unavailable`, { skip }, async () => {
     const { within, ...host } = await newHost()
     const transaction = driver().begin(async (tx, query) => {
       await createInvoice(within(tx))
@@ -256,7 +256,7 @@ export function testTransactions(
       await assert.rejects(createInvoice(within(tx)), { code: 'store_unavailable' })
       throw ROLLED_BACK
     })
-    // Drivers reject with the failure of the rollback.
+    // Drivers reject because the rollback failed.
     await assert.rejects(transaction)
     assert.deepEqual(await host.list('invoices'), [])
   })

@@ -1,8 +1,8 @@
 import type { CallUnderTest } from './_calls.ts'
 
-// Values that a host may give instead of a right value.
+// Values that a host may pass instead of valid ones.
 
-/** In every value that a message might repeat. */
+/** Part of every value that must not appear in a message. */
 export const SECRET = 'whsec_do_not_repeat'
 
 const NOT_TEXT = [
@@ -101,7 +101,10 @@ export const MOMENTS = [
 const WORDS = [...NOT_TEXT, SECRET, '', 'ACTIVE', 'constructor', '__proto__']
 const NO_IDS = NOT_TEXT
 
-/** The rule of each field in messages, and values that break the rule; of a field of one call alone by `clients.setStatus.status`. */
+/**
+ * The rule of each field in messages, and values that violate it. Rules for a single call have
+ * keys like `clients.setStatus.status`.
+ */
 const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, values: readonly unknown[]]>> = {
   name: [
     /^must (be a string of [12] to (150|200) characters|not contain NUL or a lone surrogate)$/,
@@ -146,7 +149,7 @@ const REQUIREMENTS: Readonly<Record<string, readonly [requirement: RegExp, value
   'businesses.update.businessId': [/^must be a string$/, NO_IDS],
 }
 
-/** Fields of a call that the example does not use. */
+/** Fields of a call that aren't in the example. */
 export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
   'proposals.create': ['number'],
   'proposals.revise': ['currency', 'monthlyTotal'],
@@ -158,7 +161,10 @@ export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
 
 const OF_ID = [/^must be a string$/, NO_IDS] as const
 
-/** The rule of a field of a call; without one in {@link REQUIREMENTS} by the example's value. Undefined: the test does not know the field. */
+/**
+ * Returns the rule of a call's field from {@link REQUIREMENTS} or based on the example's value. Returns `undefined` if
+ * the test doesn't know the field.
+ */
 export function requirementOf({ name, fields }: CallUnderTest, field: string) {
   const listed = REQUIREMENTS[`${name}.${field}`] ?? REQUIREMENTS[field]
   return listed ?? (field.endsWith('Id') ? OF_ID : requirementBy(fields[field]))
@@ -180,10 +186,10 @@ export function valuesOf(call: CallUnderTest, field: string): readonly unknown[]
     : [...AMOUNTS, -1]
 }
 
-/** Values that are no organization. */
+/** Values that aren't organizations. */
 export const ORGANIZATIONS = [undefined, ...NO_STRINGS, '', SECRET.repeat(10), '🏺'.repeat(65)]
 
-/** The required fields of a call's example. */
+/** Returns the required fields of a call's example. */
 export function isRequired(name: string): (field: string) => boolean {
   const optional: Record<string, readonly string[]> = {
     'businesses.create': ['category', 'city', 'email', 'phone'],

@@ -18,10 +18,10 @@ import { type Received, startReceiver } from '../sender/_receiver.ts'
 import { CALLS, invoke } from './_calls.ts'
 import { invoiceIn } from './_records.ts'
 
-// Each type of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
-// with the data that its schema says and no field more.
+// Each type of the catalogue is published by a call of this library and arrives at a subscriber's socket, signed and
+// with exactly the data in its schema.
 
-/** The types that the specification names (section 6). */
+/** The types listed in the specification (section 6). */
 const SPECIFIED = [
   ...['client.created', 'lead.created', 'lead.stage_changed', 'business.created', 'project.completed'],
   ...['proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected'],
@@ -35,7 +35,7 @@ const SPECIFIED = [
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 const ORGANIZATION = 'org_a'
 
-test('every type of event is produced by a call, and arrives verified with the data of its schema', async (t) => {
+test('every event type is published by a call and arrives verified with the data in its schema', async (t) => {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
   const sender = createWebhookSender(DEVELOPMENT)
@@ -74,7 +74,7 @@ test('every type of event is produced by a call, and arrives verified with the d
   assert.equal(Reflect.get(created?.data ?? {}, 'clientId'), clientId)
 })
 
-/** The creates of the API: a client and a lead. */
+/** What can be created with the API: a client and a lead. */
 async function createThroughApi(
   store: PostgresStore,
   platform: Platform,
@@ -101,7 +101,7 @@ async function createThroughApi(
   return { clientId, leadId }
 }
 
-/** Every call of the host's own code that publishes an event, on a record of its own. */
+/** Every call of the host that publishes an event, each with its own record. */
 async function changeRecords(platform: Platform): Promise<void> {
   const host = { organizationId: ORGANIZATION, platform }
   for (const call of CALLS.filter(({ events }) => events.length > 0)) {
@@ -111,7 +111,7 @@ async function changeRecords(platform: Platform): Promise<void> {
   await invoiceIn(host, 'overdue')
 }
 
-/** Support tickets and marketing campaigns live in the host. */
+/** Support tickets and marketing campaigns are records of the host. */
 async function publishForTheHost({ publish }: Platform, leadId: string): Promise<void> {
   const campaign = { campaignId: 'cmp_1', name: 'Spring', status: 'active' }
   const capturedAt = '2026-03-14T09:26:53.589Z'
@@ -152,7 +152,7 @@ async function publishForTheHost({ publish }: Platform, leadId: string): Promise
   }
 }
 
-/** By the verifier that is shipped for subscribers. */
+/** Uses the verifier for subscribers that comes with this library. */
 function verify({ headers, body }: Received, secret: string): EventEnvelope<string, object> {
   verifyWebhook(body, headers['x-service-signature'], secret)
   const event: EventEnvelope<string, object> = JSON.parse(body)
@@ -167,6 +167,6 @@ function assertData(type: string, data: object): void {
   assert.ok(schema)
   const checked = v.safeParse(schema, data)
   assert.deepEqual(checked.issues, undefined, type)
-  // A field that the schema does not know is left out of the output.
+  // Fields that aren't in the schema are left out of the output.
   assert.deepEqual(checked.output, data, type)
 }

@@ -6,7 +6,7 @@ import type { Lead } from '../../lib/resources/leads.ts'
 import { describeOnEveryStore, type NewHost } from './_platform.ts'
 import { clientIn, leadIn } from './_records.ts'
 
-// Every state of leads and clients times every call: see transitions.test.ts.
+// Every call in every state of a lead or client. See transitions.test.ts.
 
 const REFUSED = 'invalid_state'
 
@@ -52,7 +52,7 @@ function testLeads(newHost: NewHost): void {
       })
     }
 
-    test(`leads: setScore of a lead that is ${from} sets the score and the band, and publishes nothing`, async () => {
+    test(`leads: setScore of a lead that is ${from} sets the score and band and publishes nothing`, async () => {
       const host = await newHost()
       const { lead } = await leadIn(host, from)
       const published = await host.events()
@@ -74,7 +74,7 @@ function testLeads(newHost: NewHost): void {
       assert.deepEqual(await host.events(), published)
     })
 
-    test(`leads: convert from ${from} ${from === 'lost' ? 'is refused' : 'makes a client'}`, async () => {
+    test(`leads: convert from ${from} ${from === 'lost' ? 'is rejected' : 'creates a client'}`, async () => {
       const host = await newHost()
       const { organizationId, platform } = host
       const { lead, businessId } = await leadIn(host, from)
@@ -115,7 +115,7 @@ function testClients(newHost: NewHost): void {
       })
     }
 
-    test(`clients: setRevenue of a client that is ${from} sets the given revenue, and publishes nothing`, async () => {
+    test(`clients: setRevenue of a client that is ${from} sets the given revenue and publishes nothing`, async () => {
       const host = await newHost()
       const { organizationId, platform } = host
       const client = await clientIn(host, from)

@@ -5,7 +5,7 @@ import { CALLS, type CallUnderTest, call as callByName, invoke } from './_calls.
 import { describeOnEveryStore, type Host, type NewHost, openPostgres, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, proposalIn } from './_records.ts'
 
-// Idempotency keys of the host's calls, with the API's semantics: specification, section 4, rule 4.
+// Idempotency keys of the host's calls work like those of the API (specification, section 4, rule 4).
 
 describeOnEveryStore((newHost) => {
   for (const call of CALLS) {
@@ -20,14 +20,14 @@ describeOnEveryStore((newHost) => {
 
 const KEY = 'form-17:{"a":[1]}'
 
-/** The record's id in the field of the call. */
+/** Returns the record's id in the field of the call. */
 async function about(host: Host, { idField, make }: CallUnderTest): Promise<Record<string, string>> {
   const id = await make(host)
   return idField === undefined ? {} : { [idField]: id }
 }
 
 function testTwice(newHost: NewHost, call: CallUnderTest): void {
-  test(`${call.name} twice with one key gives the same record, and happens once`, async () => {
+  test(`${call.name} twice with one key returns the same record and happens once`, async () => {
     const host = await newHost()
     const given = { ...(await about(host, call)), idempotencyKey: KEY }
     const before = (await host.events()).length
@@ -35,7 +35,7 @@ function testTwice(newHost: NewHost, call: CallUnderTest): void {
     const everything = await host.everything()
     assert.deepEqual((await typesOf(host)).slice(before), call.events)
     assert.deepEqual(await invoke(host, call, given), first)
-    // The order of the fields does not count as content.
+    // The order of fields doesn't matter.
     const reversed = Object.fromEntries(Object.entries({ ...call.fields, ...given }).toReversed())
     assert.deepEqual(await callByName(host.platform, call.name, host.organizationId, reversed), first)
     assert.deepEqual(await host.everything(), everything)
@@ -43,7 +43,7 @@ function testTwice(newHost: NewHost, call: CallUnderTest): void {
 }
 
 function testOtherContent(newHost: NewHost, call: CallUnderTest): void {
-  test(`${call.name} with a key that was used with other content is refused, and changes nothing`, async () => {
+  test(`${call.name} with a key that was used with different content is rejected and changes nothing`, async () => {
     const host = await newHost()
     const given = { ...(await about(host, call)), idempotencyKey: KEY }
     await invoke(host, call, given)
@@ -63,7 +63,7 @@ function testOtherContent(newHost: NewHost, call: CallUnderTest): void {
 }
 
 function testBadKey(newHost: NewHost, call: CallUnderTest): void {
-  test(`${call.name} refuses a malformed key, and repeats no part of the key`, async () => {
+  test(`${call.name} rejects a malformed key without showing any part of it`, async () => {
     const host = await newHost()
     const given = await about(host, call)
     const everything = await host.everything()
@@ -94,7 +94,7 @@ function testBadKey(newHost: NewHost, call: CallUnderTest): void {
 }
 
 function testRefused(newHost: NewHost): void {
-  test('the key of a refused call is free: it succeeds once the call is allowed', async () => {
+  test('the key of a rejected call can be used again: it succeeds once the call is allowed', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const { id: invoiceId } = await createInvoice(host)
@@ -115,7 +115,7 @@ function testRefused(newHost: NewHost): void {
     assert.equal((await recordPayment(organizationId, payment)).invoice.status, 'paid')
   })
 
-  test('the key of a creation whose number was taken is free', async () => {
+  test('the key of a creation whose number was taken can be used again', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     await createInvoice(host, { number: 'A' })
@@ -132,7 +132,7 @@ function testRefused(newHost: NewHost): void {
 }
 
 function testScope(newHost: NewHost): void {
-  test('a key can be used for every call, and independently in another organization', async () => {
+  test('a key can be used for every call, and separately in another organization', async () => {
     const host = await newHost()
     const other = { ...host, organizationId: `${host.organizationId}_other` }
     for (const one of [host, other]) {
@@ -143,7 +143,7 @@ function testScope(newHost: NewHost): void {
     }
   })
 
-  test('a replay gives the record of the first call, with the same number', async () => {
+  test('a replay returns the record of the first call with the same number', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const made = await createInvoice(host, { idempotencyKey: KEY })
@@ -157,7 +157,7 @@ function testScope(newHost: NewHost): void {
 }
 
 function testMoments(newHost: NewHost): void {
-  test('defaults that depend on the moment do not make a retry another call', async () => {
+  test("defaults that depend on the current time don't make a retry a different call", async () => {
     let now = Date.UTC(2026, 11, 31, 23, 59, 59)
     const host = await newHost({ clock: () => now })
     const { organizationId, platform } = host
@@ -189,7 +189,7 @@ function testMoments(newHost: NewHost): void {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test('a moment is the same content in every given form', async () => {
+  test('a time is the same content in any form', async () => {
     const host = await newHost()
     const made = await createInvoice(host, { idempotencyKey: KEY })
     for (const dueDate of [
@@ -202,12 +202,12 @@ function testMoments(newHost: NewHost): void {
   })
 }
 
-// --- At once ---
+// --- Concurrent calls ---
 
 const opened = openPostgres()
 
 for (const call of CALLS) {
-  test(`${call.name} ten times at once with one key, in two processes, gives the same record and happens once`, async () => {
+  test(`${call.name} ten times at once with one key in two processes returns the same record and happens once`, async () => {
     const host = await opened.newHost()
     const platforms = [host.platform, createPlatform(opened.secondStore())]
     const given = { ...(await about(host, call)), idempotencyKey: KEY }

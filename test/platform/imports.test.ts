@@ -5,7 +5,7 @@ import { businessOf } from '../_business.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_platform.ts'
 
-// The import of records that exist already, as a host calls it: test/store has the rules of the stores.
+// Imports existing records like a host does. The rules for stores are in test/store.
 
 const MOMENT = '2019-03-14T09:26:53.589Z'
 
@@ -53,12 +53,12 @@ const RECORDS: readonly ImportRecord[] = [
   { kind: 'project', record: PROJECT },
 ]
 
-/** A record without the time of the writing. */
+/** A record without the time it was written. */
 function undated<Stored extends { readonly updatedAt: string }>({ updatedAt: _, ...shown }: Stored) {
   return shown
 }
 
-/** What the host's reads show, in the form of an import. */
+/** Returns what the host's reads show in the form of an import. */
 async function exported({ organizationId, platform }: Host<Platform>): Promise<readonly ImportRecord[]> {
   const kinds = ['business', 'client', 'lead', 'proposal', 'invoice', 'project'] as const
   const lists = kinds.map(async (kind) => {
@@ -78,7 +78,7 @@ describeOnEveryStore((newHost) => {
 })
 
 function testResults(newHost: NewHost): void {
-  test('import writes records with their own ids, dates and final statuses, and publishes nothing', async () => {
+  test('import writes records with their own ids, dates and final statuses and publishes nothing', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     assert.deepEqual(await platform.import(organizationId, RECORDS), { added: 5, known: 0, different: [] })
@@ -101,7 +101,7 @@ function testResults(newHost: NewHost): void {
     assert.deepEqual(await host.events(), [])
   })
 
-  test('import counts what is there already, and reports a different record and leaves it', async () => {
+  test('import counts existing records, and reports and keeps those that differ', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     await platform.import(organizationId, RECORDS)
@@ -122,7 +122,7 @@ function testResults(newHost: NewHost): void {
     assert.notDeepEqual(await host.everything(), before)
   })
 
-  test('import counts a record as added although a part of it was there with other values, and names the part', async () => {
+  test('import counts a record as added even if part of it existed with other values, and reports that part', async () => {
     const { organizationId, platform } = await newHost()
     const other = {
       ...INVOICE,
@@ -159,7 +159,7 @@ function testResults(newHost: NewHost): void {
     assert.deepEqual((await platform.invoices.payments(organizationId, 'inv_1')).data, [])
   })
 
-  test('import takes what the reads show into another organization, and again', async () => {
+  test('import accepts what the reads return in another organization, repeatedly', async () => {
     const [from, to] = [await newHost(), await newHost()]
     await from.platform.import(from.organizationId, RECORDS)
     const { id } = await from.platform.clients.create(from.organizationId, { name: 'New' })
@@ -167,14 +167,14 @@ function testResults(newHost: NewHost): void {
     const records = await exported(from)
     const { added } = await to.platform.import(to.organizationId, records)
     assert.equal(added, records.length)
-    // The time of the writing is not imported.
+    // The time of writing isn't imported.
     const undatedAll = (all: readonly ImportRecord[]) =>
       all.map(({ kind, record }) => ({ kind, record: undated({ updatedAt: '', ...record }) }))
     assert.deepEqual(undatedAll(await exported(to)), undatedAll(records))
     assert.equal((await to.platform.import(to.organizationId, records)).known, records.length)
   })
 
-  test('import lets the series of numbers go on after the imported numbers', async () => {
+  test('import makes series of numbers continue after the imported numbers', async () => {
     const { organizationId, platform } = await newHost()
     await platform.import(organizationId, [
       { kind: 'invoice', record: INVOICE_DRAFT },
@@ -258,7 +258,7 @@ function testRefusals(newHost: NewHost): void {
     ],
   ]
   for (const [name, record, message] of wrong) {
-    test(`import refuses ${name}, and writes nothing of the call`, async () => {
+    test(`import rejects ${name} and writes nothing of the call`, async () => {
       const host = await newHost()
       const before = await host.everything()
       const records = [RECORDS[0], record] as readonly ImportRecord[]
@@ -270,7 +270,7 @@ function testRefusals(newHost: NewHost): void {
     })
   }
 
-  test('import refuses an unknown business, a taken number and records that contradict each other', async () => {
+  test('import rejects an unknown business, a taken number and contradicting records', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const lead: ImportRecord = { kind: 'lead', record: LEAD }
@@ -291,7 +291,7 @@ function testRefusals(newHost: NewHost): void {
     })
   })
 
-  test('import refuses more than 500 records', async () => {
+  test('import rejects more than 500 records', async () => {
     const { organizationId, platform } = await newHost()
     const records = Array.from({ length: 501 }, (_, index): ImportRecord => {
       return { kind: 'project', record: { ...PROJECT, id: `proj_${index}` } }
@@ -304,7 +304,7 @@ function testRefusals(newHost: NewHost): void {
 describe('import in a transaction of the host', () => {
   const { newHost, sql } = openPostgres()
 
-  test('is committed and rolled back with the transaction, and a refusal leaves the transaction usable', async () => {
+  test('is committed or rolled back with the transaction, which remains usable after a rejection', async () => {
     const { organizationId, platform } = await newHost()
     await sql()
       .begin(async (tx) => {
@@ -321,7 +321,7 @@ describe('import in a transaction of the host', () => {
     assert.equal((await platform.clients.list(organizationId)).data.length, 1)
   })
 
-  test('import of payments of the same invoice waits, so that the payments are never more than amountPaid', async () => {
+  test('imports of payments of the same invoice wait, so that payments never exceed amountPaid', async () => {
     const { organizationId, platform } = await newHost()
     const invoice: ImportRecord = { kind: 'invoice', record: { ...INVOICE, amountPaid: '1250' } }
     await platform.import(organizationId, [invoice])

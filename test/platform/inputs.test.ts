@@ -13,7 +13,8 @@ import {
   valuesOf,
 } from './_wrong-inputs.ts'
 
-// Mistakes of the host's code: always a typed error that names the field, repeats no value and changes nothing.
+// Mistakes in the host's code always cause an error with a code that names the field, contains no value,
+// and changes nothing.
 
 describeOnEveryStore((newHost) => {
   for (const call of CALLS) {
@@ -43,7 +44,7 @@ async function assertInvalid(attempt: Promise<unknown>, field: string, requireme
 function testFields(newHost: NewHost, call: CallUnderTest): void {
   const { name, idField } = call
   const fields = [...Object.keys(call.fields), ...(MORE_FIELDS[name] ?? []), ...(idField ? [idField] : [])]
-  test(`${name} refuses a wrong ${fields.join(', ')}, by name, and repeats no value`, async () => {
+  test(`${name} rejects a wrong ${fields.join(', ')} by name without showing the value`, async () => {
     const host = await newHost()
     const given = idField === undefined ? {} : { [idField]: await call.make(host) }
     const everything = await host.everything()
@@ -65,7 +66,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     ...Object.keys(fields).filter(isRequired(name)),
   ]
 
-  test(`${name} names every missing field, for every value instead of an object`, async () => {
+  test(`${name} names every missing field for any value that isn't an object`, async () => {
     const host = await newHost()
     const everything = await host.everything()
     for (const odd of [
@@ -100,7 +101,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test(`${name} rejects unknown own properties, and pollutes nothing`, async () => {
+  test(`${name} rejects unknown own properties and pollutes nothing`, async () => {
     const host = await newHost()
     const id = await call.make(host)
     const text = JSON.stringify({ ...fields, ...(idField && { [idField]: id }), idempotencyKey: 'key' })
@@ -117,7 +118,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     }
     assert.equal(Reflect.get({}, 'polluted'), undefined)
     assert.deepEqual(await host.everything(), everything)
-    // Inherited properties are not read, so an object that has some is rejected.
+    // Inherited properties aren't read, so an object with inherited fields is rejected.
     const inherited = Object.assign(Object.create({ polluted: true }), JSON.parse(text))
     const attempt = callByName(host.platform, name, host.organizationId, inherited)
     await assert.rejects(attempt, { code: 'invalid_input' })
@@ -126,7 +127,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
 }
 
 function testOverdue(newHost: NewHost): void {
-  test('invoices.markOverdue refuses a wrong moment and a wrong limit, and needs neither', async () => {
+  test('invoices.markOverdue rejects a wrong time or limit, and requires neither', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     for (const asOf of MOMENTS) {
@@ -158,10 +159,10 @@ function testOverdue(newHost: NewHost): void {
   })
 }
 
-// --- Money and moments ---
+// --- Money and times ---
 
 function testMoney(newHost: NewHost): void {
-  test('money finer than its currency is refused, and nothing is changed', async () => {
+  test('money with more decimals than its currency is rejected, and nothing is changed', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const { id: proposalId } = await platform.proposals.create(organizationId, {
@@ -206,7 +207,7 @@ function testMoney(newHost: NewHost): void {
 function testDates(newHost: NewHost): void {
   const message = /^Cannot (create|issue) the invoice because its dueDate must not be before its issueDate$/
 
-  test('invoices.create refuses a due date before the issue date, given or by default', async () => {
+  test('invoices.create rejects a due date before the issue date, even if that is the default', async () => {
     const host = await newHost({ clock: () => Date.UTC(2026, 0, 2) })
     const { organizationId, platform } = host
     const invoice = { currency: 'EUR', total: '1', dueDate: '2026-01-01T23:59:59.999Z' }
@@ -218,7 +219,7 @@ function testDates(newHost: NewHost): void {
     assert.equal((await host.list('invoices')).length, 1)
   })
 
-  test('invoices.issue refuses a due date before the issue date, be it given or the draft’s', async () => {
+  test("invoices.issue rejects a due date before the issue date, whether it was given or is the draft's", async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     // Issued on 1 January 2020, due on the 31st.
@@ -239,10 +240,10 @@ function testDates(newHost: NewHost): void {
   })
 }
 
-// --- Odd but valid inputs ---
+// --- Unusual but valid inputs ---
 
 function testAccepted(newHost: NewHost): void {
-  test('texts are kept unchanged, and counted in characters', async () => {
+  test('strings are kept unchanged and counted in characters', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const odd = 'O\'Brien & "Söhne" \\ \u0001\u2028\ufeff 🏺; drop table --'
@@ -270,7 +271,7 @@ function testAccepted(newHost: NewHost): void {
     assert.deepEqual(data.at(4)?.client, client)
   })
 
-  test('there is no negative zero, and no number is lost', async () => {
+  test('there is no negative zero, and no number loses precision', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const project = { name: 'Relaunch', billingType: 'retainer' } as const
@@ -281,7 +282,7 @@ function testAccepted(newHost: NewHost): void {
     }
   })
 
-  test('moments come out in UTC with milliseconds, from every given form', async () => {
+  test('times are returned in UTC with milliseconds, whatever form they were given in', async () => {
     const host = await newHost()
     const expected = '2026-03-29T01:30:00.000Z'
     for (const dueDate of [

@@ -6,10 +6,10 @@ import { minorUnits } from '../../lib/resources/currencies.ts'
 import { describeOnEveryStore, type Host, openPostgres } from './_platform.ts'
 import { invoiceIn } from './_records.ts'
 
-// Money is never a float: payments add up, and an invoice is settled at exactly zero.
+// Money is never a float. Payments add up, and an invoice is settled at exactly zero.
 
 describeOnEveryStore((newHost) => {
-  test('0.1 + 0.2 settles 0.3, in every currency that has tenths', async () => {
+  test('0.1 + 0.2 settles 0.3 in every currency with decimals', async () => {
     for (const [currency, paid, zero] of [
       ['EUR', '0.30', '0.00'],
       ['TND', '0.300', '0.000'],
@@ -27,7 +27,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('sums that no double can hold are exact', async () => {
+  test("sums that don't fit into a double are exact", async () => {
     const host = await newHost()
     const total = '999999999999999'
     const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'CLF', total })
@@ -40,12 +40,12 @@ describeOnEveryStore((newHost) => {
   })
 })
 
-// --- Any plan at all ---
+// --- Random plans ---
 
 const CURRENCIES = ['JPY', 'EUR', 'USD', 'TND', 'KWD', 'CLF', 'UYW', 'XAF']
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
-/** A random number from 0 to 1 for each call (mulberry32): the same numbers for the same seed. */
+/** Returns a random number from 0 to 1 on each call (mulberry32). The sequence depends on the seed. */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -56,7 +56,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** A total in minor units, and payments that add up to the total. */
+/** A total in minor units, and payments that add up to it. */
 interface Plan {
   readonly currency: string
   readonly decimals: number
@@ -66,14 +66,14 @@ interface Plan {
 function randomPlan(random: () => number, paymentsMax: number): Plan {
   const currency = CURRENCIES[Math.floor(random() * CURRENCIES.length)] ?? 'EUR'
   const decimals = minorUnits(currency)
-  // As likely a cent as a fortune.
+  // Small and large amounts are equally likely.
   const digits = 1 + Math.floor(random() * (11 + decimals))
   const count = 1 + Math.floor(random() * paymentsMax)
   const payments = Array.from({ length: count }, () => 1n + BigInt(Math.floor(random() * 10 ** digits)))
   return { currency, decimals, payments }
 }
 
-/** With or without trailing zeros, as people write amounts. */
+/** Amounts with or without trailing zeros, as people write them. */
 function write(units: bigint, decimals: number, random: () => number): string {
   const digits = String(units).padStart(decimals + 1, '0')
   if (decimals === 0) return digits
@@ -115,7 +115,7 @@ function unitsOf(decimal: string): bigint {
   return BigInt(decimal.replace('.', ''))
 }
 
-/** Follows a number of plans; a failure names the seed for a repetition. */
+/** Runs a number of plans. A failure includes the seed so that it can be repeated. */
 async function followMany(
   count: number,
   paymentsMax: number,
@@ -133,7 +133,7 @@ async function followMany(
   }
 }
 
-/** Every invoice is settled once, and every payment is an event. */
+/** Every invoice is settled once, and every payment causes an event. */
 function assertSettledOnce(
   events: readonly { readonly type: string; readonly data: object }[],
   count: number,

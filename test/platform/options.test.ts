@@ -8,7 +8,7 @@ import { describeOnEveryStore } from './_platform.ts'
 import { createInvoice, invoiceIn } from './_records.ts'
 
 describeOnEveryStore((newHost) => {
-  test('currencyDecimals: money has the decimals that the host goes by', async () => {
+  test("currencyDecimals: money has the host's number of decimals", async () => {
     const host = await newHost({ currencyDecimals: { HUF: 0, TND: 4, XTS: 1 } })
     for (const [currency, total, shown] of [
       ['HUF', '1250', '1250'],
@@ -28,7 +28,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('currencyDecimals: an invoice keeps the decimals of its creation, after a change of the option', async () => {
+  test('currencyDecimals: an invoice keeps its decimals even if the option changes', async () => {
     const host = await newHost({ currencyDecimals: { HUF: 0 } })
     const { organizationId, store } = host
     const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'HUF', total: '10' })
@@ -39,7 +39,7 @@ describeOnEveryStore((newHost) => {
     assert.equal((await pay('1')).invoice.status, 'paid')
   })
 
-  test('currencyDecimals: prices of proposals are as fine as the host says, also when the currency is revised', async () => {
+  test("currencyDecimals: prices of proposals have the host's number of decimals, even if the currency is revised", async () => {
     const host = await newHost({ currencyDecimals: { HUF: 0, JPY: 3 } })
     const { organizationId, platform } = host
     const { create, revise } = platform.proposals
@@ -52,7 +52,7 @@ describeOnEveryStore((newHost) => {
     await assert.rejects(revise(organizationId, { proposalId, currency: 'HUF' }), { code: 'invalid_input' })
   })
 
-  test('traceparent: the events of calls and of publish() carry the current trace to the attempts', async () => {
+  test('traceparent: the events of calls and publish() carry the current trace to the attempts', async () => {
     let traceparent: string | null = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const host = await newHost({ traceparent: () => traceparent })
     const { organizationId, platform, store } = host
@@ -98,7 +98,7 @@ describeOnEveryStore((newHost) => {
     })
   })
 
-  test('clock and ids: new records have the moment and the ids of the options', async () => {
+  test('clock and ids: new records have the time and ids from the options', async () => {
     let made = 0
     const now = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
     const host = await newHost({
@@ -113,7 +113,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('ids: an id without its kind is refused when it is made, and nothing is written', async () => {
+  test("ids: an id without its kind is rejected when it's generated, and nothing is written", async () => {
     let made = 0
     const host = await newHost({ ids: (kind) => (kind === 'lead' ? 'abc' : `${kind}_${++made}`) })
     const { platform, organizationId } = host
@@ -130,7 +130,7 @@ describeOnEveryStore((newHost) => {
   })
 })
 
-test('createPlatform() refuses decimals other than 0 to 4, and a code other than three capital letters', () => {
+test('createPlatform() rejects decimals other than 0 to 4 and codes other than three capital letters', () => {
   const store = createMemoryStore()
   for (const [code, decimals] of [
     ['EUR', 5],
@@ -152,11 +152,11 @@ test('createPlatform() refuses decimals other than 0 to 4, and a code other than
   }
 })
 
-test('createPlatform() has using() only with a store that has transactions', () => {
+test('createPlatform() only has using() if the store supports transactions', () => {
   assert.equal('using' in createPlatform(createMemoryStore()), false)
 })
 
-test('createPlatform() touches nothing but the names of the service until a call is made', () => {
+test('createPlatform() only reads the service until a call is made', () => {
   const store = new Proxy(createMemoryStore(), {
     get(target, name) {
       const isAsked = name === 'using' || name === 'service' || typeof name === 'symbol'

@@ -35,7 +35,7 @@ const stores: Readonly<Record<string, () => MemoryStore<typeof bookings> | Postg
 
 for (const [name, open] of Object.entries(stores)) {
   describe(`own events on ${name}`, () => {
-    test('are published, delivered signed, and received with their types', async (t) => {
+    test('are published, delivered with a signature, and received with their types', async (t) => {
       const store = open()
       const platform: Platform<typeof bookings> = createPlatform(store)
       const development = { allowHttp: true, allowPrivateNetworks: true }
@@ -123,7 +123,7 @@ for (const [name, open] of Object.entries(stores)) {
       ['no data', 'booking.created', undefined, ['data'], /data must be Object$/],
     ]
     for (const [what, type, data, fields, about] of refused) {
-      test(`publish() rejects ${what}, names the field, and repeats no value`, async () => {
+      test(`publish() rejects ${what}, naming the field but no value`, async () => {
         const platform: Platform = createPlatform(open())
         const publishing = platform.publish('org_refused', untyped<'invoice.paid'>(type), untyped(data))
         await assert.rejects(publishing, (error) => {
@@ -138,7 +138,7 @@ for (const [name, open] of Object.entries(stores)) {
   })
 }
 
-test('using(tx) publishes in the host’s own transaction, or not at all', async () => {
+test('using(tx) publishes in the host’s own transaction or not at all', async () => {
   const platform: PostgresPlatform<typeof bookings> = createPlatform(postgres)
   const publish = (reason: Cancellation['reason']) =>
     sql.begin(async (tx) => {
@@ -151,7 +151,7 @@ test('using(tx) publishes in the host’s own transaction, or not at all', async
   assert.deepEqual([...rows], [{ type: 'booking.cancelled', subject_id: null }])
 })
 
-test('receiveWebhook() knows the types of a map of the subscriber', async () => {
+test('receiveWebhook() supports a type map of the subscriber', async () => {
   const body = JSON.stringify({
     id: 'evt_1',
     type: 'booking.cancelled',
@@ -164,7 +164,7 @@ test('receiveWebhook() knows the types of a map of the subscriber', async () => 
   assert.equal(event.type === 'booking.cancelled' ? event.data.reason : null, 'host')
 })
 
-// The compiler's part: `npm run types` fails for each line below that it should reject and does not.
+// Checked by the compiler: `npm run types` fails if a line below should be rejected and isn't.
 
 /** @internal */
 export async function typed(anyStore: PostgresStore, event: Event<BookingEvents>): Promise<void> {

@@ -19,7 +19,7 @@ test('publish() records the envelope and returns its id', async () => {
   assert.equal(event?.body, JSON.stringify(envelope))
 })
 
-test('publish() twice with one id: the first stands', async () => {
+test('publish() with an existing id keeps the first event', async () => {
   const store = createMemoryStore()
   const { publish } = createPlatform(store)
   assert.equal(await publish('org_a', 'support.ticket_created', ticket, { id: 'mine' }), 'mine')
@@ -29,21 +29,21 @@ test('publish() twice with one id: the first stands', async () => {
   assert.deepEqual(others, [])
 })
 
-test('publish() counts characters as JSON Schema does', async () => {
+test('publish() counts characters like JSON Schema does', async () => {
   const store = createMemoryStore()
   const data = { ...ticket, subject: '🏺'.repeat(500) }
   await createPlatform(store).publish('org_a', 'support.ticket_created', data)
   assert.equal(store.recordedEvents('org_a').length, 1)
 })
 
-test('publish() leaves out fields that the type does not have', async () => {
+test("publish() removes fields that the type doesn't have", async () => {
   const store = createMemoryStore()
   const data = { ...ticket, secret: 'nobody’s business' }
   await createPlatform(store).publish('org_a', 'support.ticket_created', data)
   assert.deepEqual(JSON.parse(store.recordedEvents('org_a')[0]?.body ?? '').data, ticket)
 })
 
-test('publish() refuses data that breaks the schema, naming the field and no value', async () => {
+test("publish() rejects data that doesn't match the schema, naming the field but no value", async () => {
   const store = createMemoryStore()
   const { publish } = createPlatform(store)
   const odd: [type: string, data: unknown, id: string | undefined, message: RegExp][] = [

@@ -5,11 +5,11 @@ import type { Invoice } from '../../lib/resources/invoices.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
 import { invoiceIn, leadIn, proposalIn } from './_records.ts'
 
-// The promises of the platform under concurrency, on PostgreSQL: in one process, and in two.
+// Guarantees under concurrency on PostgreSQL, both in one process and in two.
 
 const opened = openPostgres()
 
-/** Makes a number of calls at once, every other call in the other process. */
+/** Makes a number of calls at once, every other one in the second process. */
 function atOnce<T>(
   host: Host,
   processes: 1 | 2,
@@ -27,7 +27,7 @@ function fulfilled<T>(results: readonly PromiseSettledResult<T>[]): T[] {
   return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
 }
 
-/** The codes of the refused calls. */
+/** Returns the codes of the rejected calls. */
 function codesOf(results: readonly PromiseSettledResult<unknown>[]): Set<unknown> {
   return new Set(results.flatMap((result) => (result.status === 'rejected' ? [result.reason.code] : [])))
 }
@@ -38,7 +38,7 @@ async function countOf(host: Host, type: string): Promise<number> {
 
 // --- Payments ---
 
-/** 50 payments in minor units that differ, and together are the total. */
+/** Splits the total into 50 different payments in minor units. */
 const PLANS = {
   TND: { decimals: 3, total: '1275.050' },
   EUR: { decimals: 2, total: '90071992547409.93' },
@@ -59,7 +59,7 @@ function toDecimal(units: bigint, decimals: number): string {
 for (const [currency, { decimals, total }] of Object.entries(PLANS)) {
   for (const processes of [1, 2] as const) {
     const where = processes === 1 ? 'in one process' : 'in two processes'
-    test(`50 payments of ${currency} at once, ${where}, settle an invoice once, to the last minor unit`, async () => {
+    test(`50 payments of ${currency} at once, ${where}, settle an invoice once to the last minor unit`, async () => {
       const host = await opened.newHost()
       const { organizationId } = host
       const { id: invoiceId } = await invoiceIn(host, 'issued', { currency, total })
@@ -100,7 +100,7 @@ async function assertSettled(
   assert.equal(new Set(received.map(({ paymentId }) => paymentId)).size, 50)
   const amounts = received.map(({ amount }) => BigInt(String(amount).replace('.', '')))
   assert.deepEqual(amounts.toSorted(compare), [...parts].sort(compare))
-  // Each payment has added to the sum of another payment: the ordered sums have no gap.
+  // Each payment was added to the sum of the previous one, so the ordered sums have no gap.
   let sum = 0n
   for (const data of received.toSorted((one, other) => compare(unitsOf(one), unitsOf(other)))) {
     sum += BigInt(String(data.amount).replace('.', ''))
@@ -116,7 +116,7 @@ function compare(one: bigint, other: bigint): number {
   return one < other ? -1 : one > other ? 1 : 0
 }
 
-test('of 50 payments at once of which 33 fit, 33 are recorded and 17 are overpayments', async () => {
+test('if 33 of 50 payments at once fit, 33 are recorded and 17 are overpayments', async () => {
   const host = await opened.newHost()
   const { organizationId } = host
   const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'EUR', total: '10.00' })
@@ -130,7 +130,7 @@ test('of 50 payments at once of which 33 fit, 33 are recorded and 17 are overpay
   assert.deepEqual([await countOf(host, 'payment.received'), await countOf(host, 'invoice.paid')], [33, 0])
 })
 
-test('an invoice that is paid and made void at the same moment is either paid or void', async () => {
+test('an invoice that is paid and voided at the same time is either paid or void', async () => {
   for (let round = 0; round < 10; round++) {
     const host = await opened.newHost()
     const { organizationId } = host
@@ -149,7 +149,7 @@ test('an invoice that is paid and made void at the same moment is either paid or
 
 for (const processes of [1, 2] as const) {
   const where = processes === 1 ? 'in one process' : 'in two processes'
-  test(`50 accept at once, ${where}, are one proposal.accepted and 49 times invalid_state`, async () => {
+  test(`50 accepts at once, ${where}, cause one proposal.accepted and 49 times invalid_state`, async () => {
     const host = await opened.newHost()
     const { id: proposalId } = await proposalIn(host, 'sent')
     const results = await atOnce(host, processes, 50, ({ proposals }, index) =>
@@ -162,7 +162,7 @@ for (const processes of [1, 2] as const) {
     assert.equal(await countOf(host, 'proposal.accepted'), 1)
   })
 
-  test(`50 setStage at once, ${where}, happen one after the other: each leaves the stage of the previous call`, async () => {
+  test(`50 setStage calls at once, ${where}, run one after another, each leaving the previous stage`, async () => {
     const host = await opened.newHost()
     const { lead } = await leadIn(host, 'new')
     const stages = ['contacted', 'qualified', 'proposal', 'new'] as const
@@ -172,7 +172,7 @@ for (const processes of [1, 2] as const) {
     assert.equal(fulfilled(results).length, 50)
     const moves = (await host.events()).filter(({ type }) => type === 'lead.stage_changed')
     const [listed] = await host.list('leads')
-    // Each stage has as many arrivals as departures, except the first and the last stage.
+    // Each stage is entered as often as it's left, except for the first and last.
     const balance = new Map<unknown, number>([
       ['new', 1],
       [listed?.stage, -1],
@@ -187,7 +187,7 @@ for (const processes of [1, 2] as const) {
   })
 }
 
-test('of 50 setStage at once to won and to lost the first is final', async () => {
+test('if setStage is called 50 times at once with won and lost, the first is final', async () => {
   const host = await opened.newHost()
   const { lead } = await leadIn(host, 'qualified')
   const results = await atOnce(host, 2, 50, ({ leads }, index) =>
@@ -197,7 +197,7 @@ test('of 50 setStage at once to won and to lost the first is final', async () =>
   assert.deepEqual(codesOf(results), new Set(['invalid_state']))
 })
 
-test('50 projects.complete at once are one project.completed', async () => {
+test('50 projects.complete calls at once cause one project.completed', async () => {
   const host = await opened.newHost()
   const { organizationId, platform } = host
   const project = { name: 'Relaunch', billingType: 'fixed', value: 1 } as const
@@ -209,7 +209,7 @@ test('50 projects.complete at once are one project.completed', async () => {
   assert.equal(await countOf(host, 'project.completed'), 1)
 })
 
-test('50 revisions at once are 50 versions', async () => {
+test('50 revisions at once create 50 versions', async () => {
   const host = await opened.newHost()
   const { id: proposalId } = await proposalIn(host, 'draft')
   const results = await atOnce(host, 2, 50, ({ proposals }, index) =>
@@ -223,7 +223,7 @@ test('50 revisions at once are 50 versions', async () => {
   )
 })
 
-test('20 leads of the same business converted at once make a single client and a single client.created', async () => {
+test('converting 20 leads of the same business at once creates one client and one client.created', async () => {
   const host = await opened.newHost()
   const { organizationId, platform } = host
   const { businessId, lead } = await leadIn(host, 'new')
@@ -242,7 +242,7 @@ test('20 leads of the same business converted at once make a single client and a
   assert.equal(await countOf(host, 'lead.stage_changed'), 20)
 })
 
-test('50 invoices and proposals created at once leave no gap in the series', async () => {
+test('creating 50 invoices and proposals at once leaves no gap in the series', async () => {
   const host = await opened.newHost()
   const { organizationId } = host
   const dueDate = '2099-01-01T00:00:00Z'

@@ -6,7 +6,7 @@ import { call as callByName, make as makeOf } from './_calls.ts'
 import { describeOnEveryStore, type Host, type NewHost, openPostgres } from './_platform.ts'
 import { clientIn, createInvoice, invoiceIn, leadIn, OVERDUE_AT, projectIn, proposalIn } from './_records.ts'
 
-// The reads of the host's code: list and get of every resource.
+// The host's reads, which are list and get for every resource.
 
 interface Item {
   readonly id: string
@@ -74,13 +74,13 @@ function listOf({ platform, organizationId }: Host, { resource }: ReadUnderTest,
   return callByName(platform, `${resource}.list`, organizationId, query) as Promise<Page<Item>>
 }
 
-/** A record without the time that only the host's reads show. */
+/** A record without the time that only the host's reads return. */
 function undated<Stored extends { readonly updatedAt: string }>({ updatedAt: _, ...shown }: Stored) {
   return shown
 }
 
 function testPages(newHost: NewHost, read: ReadUnderTest): void {
-  test(`${read.resource}.list gives pages, newest first, each with the begin of the next, and null at the end`, async () => {
+  test(`${read.resource}.list returns pages, newest first, each with the start of the next or null at the end`, async () => {
     const host = await newHost()
     assert.deepEqual(await listOf(host, read), { data: [], next: null })
     for (let index = 0; index < 5; index++) await read.make(host)
@@ -114,7 +114,7 @@ function testPages(newHost: NewHost, read: ReadUnderTest): void {
 }
 
 function testGet(newHost: NewHost, read: ReadUnderTest): void {
-  test(`${read.resource}.get throws not_found for an unknown id and for the id of another organization`, async () => {
+  test(`${read.resource}.get throws not_found for an unknown id and that of another organization`, async () => {
     const [ours, theirs] = [await newHost(), await newHost()]
     const { id } = await read.make(theirs)
     for (const wanted of [id, '', 'none\0', 'x'.repeat(1000), `${id} `]) {
@@ -137,7 +137,7 @@ function testWrong(newHost: NewHost, read: ReadUnderTest): void {
     dueAfter: ['tomorrow', 17, null],
     dueBefore: ['2026-01-01', null],
   }
-  test(`${read.resource}.list and get refuse a wrong input, by name`, async () => {
+  test(`${read.resource}.list and get reject invalid input by name`, async () => {
     const host = await newHost()
     const wrong = [
       ...[0, 201, 1.5, '50', null].map((limit) => ['limit', limit] as const),
@@ -170,7 +170,7 @@ function testWrong(newHost: NewHost, read: ReadUnderTest): void {
     await assert.rejects(callByName(host.platform, `${read.resource}.get`, host.organizationId, 17), {
       code: 'invalid_input',
     })
-    // A field that is undefined is absent, and unknown fields are ignored.
+    // A field that is undefined is treated as absent, and unknown fields are ignored.
     const absent = Object.fromEntries(Object.keys(filters).map((name) => [name, undefined]))
     assert.deepEqual(await listOf(host, read, { ...absent, limit: undefined, before: undefined }), {
       data: [],
@@ -180,7 +180,7 @@ function testWrong(newHost: NewHost, read: ReadUnderTest): void {
 }
 
 function testFilters(newHost: NewHost): void {
-  test('lists by status and stage follow the transitions', async () => {
+  test('lists by status and stage reflect the transitions', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const { lead, businessId } = await leadIn(host, 'new')
@@ -199,7 +199,7 @@ function testFilters(newHost: NewHost): void {
     ])
   })
 
-  test('invoices.list by due date gives what is to be paid, and refuses other statuses', async () => {
+  test('invoices.list by due date returns unpaid invoices and rejects other statuses', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const overdue = await invoiceIn(host, 'overdue')
@@ -230,7 +230,7 @@ function testFilters(newHost: NewHost): void {
 }
 
 function testPayments(newHost: NewHost): void {
-  test('invoices.recordPayment gives the payment, and invoices.payments lists the payments of the invoice', async () => {
+  test('invoices.recordPayment returns the payment, and invoices.payments lists the payments of the invoice', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const { id: invoiceId } = await invoiceIn(host, 'issued')
@@ -269,7 +269,7 @@ function testPayments(newHost: NewHost): void {
 }
 
 function testSigned(newHost: NewHost): void {
-  test('proposals.get tells who signed, and when', async () => {
+  test('proposals.get returns who signed and when', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const sent = await proposalIn(host, 'sent')
@@ -289,7 +289,7 @@ function testSigned(newHost: NewHost): void {
 const opened = openPostgres()
 
 for (const read of READS) {
-  test(`${read.resource}.list and get in the host's transaction see its own uncommitted writes, which nobody else sees`, async () => {
+  test(`${read.resource}.list and get in the host's transaction see its own uncommitted writes, which others don't`, async () => {
     const host = await opened.newHost()
     const rolledBack = new Error('rolled back')
     const attempt = opened.sql().begin(async (tx) => {
@@ -305,7 +305,7 @@ for (const read of READS) {
       await assert.rejects(callByName(host.platform, `${read.resource}.get`, host.organizationId, id), {
         code: 'not_found',
       })
-      // A record that is not found leaves the transaction unchanged.
+      // If a record isn't found, the transaction isn't affected.
       await assert.rejects(callByName(inside.platform, `${read.resource}.get`, host.organizationId, 'none'), {
         code: 'not_found',
       })
@@ -317,7 +317,7 @@ for (const read of READS) {
   })
 }
 
-test("invoices.payments and recordPayment in the host's transaction give the payment before the commit", async () => {
+test("invoices.payments and recordPayment in the host's transaction return the payment before the commit", async () => {
   const host = await opened.newHost()
   const { organizationId } = host
   const { id: invoiceId } = await invoiceIn(host, 'issued')

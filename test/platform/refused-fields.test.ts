@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPlatform } from '../../lib/platform.ts'
 
-// An error names in `fields` the fields that its message is about.
+// The `fields` of an error are those its message is about.
 
 const ORG = 'org_42'
 const platform = createPlatform(createMemoryStore())

@@ -4,7 +4,7 @@ import { createIds } from '../../lib/base/ids.ts'
 import type { NewReversal } from '../../lib/platform.ts'
 import { describeOnEveryStore, type Host, openPostgres, typesOf } from './_platform.ts'
 
-// Reversed payments, and invoices over nothing.
+// Reversed payments, and invoices with a total of zero.
 
 const PAST = '2020-01-01T00:00:00.000Z'
 const FUTURE = '2999-01-01T00:00:00.000Z'
@@ -69,13 +69,13 @@ describeOnEveryStore((newHost) => {
       const [reversal, reversed] = data
       assert.deepEqual(reversal, payment)
       assert.deepEqual([reversed?.reversedBy, payment.amount], [payment.id, `-${reversed?.amount}`])
-      // What was not overdue yet becomes overdue like any other invoice, once.
+      // An invoice that wasn't overdue becomes overdue once like any other.
       const isNew = dueDate === PAST && after !== 'overdue'
       assert.equal((await markOverdue(host)).length, isNew ? 1 : 0)
     })
   }
 
-  test('an invoice that was overdue, paid and reversed is overdue without a second event, and can be paid again', async () => {
+  test('an invoice that was overdue, paid and reversed is overdue without a second event and can be paid again', async () => {
     const host = await newHost()
     const invoiceId = await issued(host, PAST)
     await markOverdue(host)
@@ -96,7 +96,7 @@ describeOnEveryStore((newHost) => {
     assert.equal(new Set(ids).size, ids.length)
   })
 
-  test('an invoice whose payments were all reversed can be voided, and its payments are not reversed again', async () => {
+  test("an invoice whose payments were all reversed can be voided, and its payments can't be reversed again", async () => {
     const host = await newHost()
     const invoiceId = await issued(host)
     const paymentId = await pay(host, invoiceId, '0.001')
@@ -109,7 +109,7 @@ describeOnEveryStore((newHost) => {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test('invoices.reversePayment names what it refuses, and changes nothing', async () => {
+  test('invoices.reversePayment names what it rejects and changes nothing', async () => {
     const host = await newHost()
     const [invoiceId, other] = [await issued(host), await issued(host)]
     const [paymentId, elsewhere] = [await pay(host, invoiceId, '1'), await pay(host, other, '1')]
@@ -145,7 +145,7 @@ describeOnEveryStore((newHost) => {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test('invoices.reversePayment with the same id or key happens once, also later', async () => {
+  test('invoices.reversePayment with the same id or key happens once, even later', async () => {
     const host = await newHost()
     const invoiceId = await issued(host)
     const paymentId = await pay(host, invoiceId, '250')
@@ -165,7 +165,7 @@ describeOnEveryStore((newHost) => {
     assert.equal(data.length, 5)
   })
 
-  test('an invoice over nothing is paid when it is issued, and publishes both', async () => {
+  test("an invoice with a total of zero is paid when it's issued, and publishes both events", async () => {
     const host = await newHost()
     const { platform, organizationId } = host
     for (const [currency, total, shown] of [
@@ -200,7 +200,7 @@ describeOnEveryStore((newHost) => {
     assert.deepEqual(await markOverdue(host), [])
   })
 
-  test('an imported invoice over nothing is settled when it is issued, and never overdue', async () => {
+  test("an imported invoice with a total of zero is settled when it's issued and never overdue", async () => {
     const host = await newHost()
     const { platform, organizationId } = host
     const record = { currency: 'EUR', total: '0', issueDate: PAST, dueDate: PAST }
@@ -212,7 +212,7 @@ describeOnEveryStore((newHost) => {
     assert.equal((await platform.invoices.issue(organizationId, { invoiceId: 'inv_1' })).status, 'paid')
   })
 
-  test('a reversed payment is imported in any order, and counts for nothing', async () => {
+  test("a reversed payment can be imported in any order and doesn't count", async () => {
     const host = await newHost()
     const { platform, organizationId } = host
     const moments = { issueDate: PAST, dueDate: FUTURE }
@@ -273,7 +273,7 @@ describeOnEveryStore((newHost) => {
 describe('in the host’s transaction', () => {
   const opened = openPostgres()
 
-  test('a reversal is undone with the transaction, its audit entry too', async () => {
+  test('a reversal is rolled back with the transaction, including its audit entry', async () => {
     const host = await opened.newHost()
     const { platform, organizationId, store } = host
     const invoiceId = await issued(host)

@@ -8,13 +8,13 @@ import { businessOf } from '../_business.ts'
 import { CALLS, type CallUnderTest, invoke } from './_calls.ts'
 import { describeOnEveryStore, type Host } from './_platform.ts'
 
-// Every call of the platform that changes what the API shows: the next poll shows the record.
+// After every call of the platform that changes what the API shows, the next poll returns the record.
 
 type Step = (host: Host, ids: Map<string, string>) => Promise<readonly (readonly [Resource, string])[]>
 
 const DUE = '2001-01-01T00:00:00.000Z'
 
-/** Calls an operation on a record made before, and names the changed record. */
+/** Makes a call for a record created earlier, and returns the changed record. */
 function on(resource: Resource, name: string, act: (host: Host, id: string) => Promise<unknown>): Step {
   return async (host, ids) => {
     const id = ids.get(name) ?? ''
@@ -47,7 +47,7 @@ const send = (name: string) =>
   on('proposals', name, ({ platform, organizationId: org }, proposalId) =>
     platform.proposals.send(org, { proposalId }),
   )
-/** A call that changes the record that it answers with. */
+/** A call that changes the record it returns. */
 function stepOf(under: CallUnderTest): Step {
   return async (host) => {
     const ref = under.idField === undefined ? {} : { [under.idField]: await under.make(host) }
@@ -56,7 +56,7 @@ function stepOf(under: CallUnderTest): Step {
   }
 }
 
-/** The calls whose order counts, or which change other records than their answer says. */
+/** Calls whose order matters or which change records other than the one they return. */
 const STEPS: Readonly<Record<string, Step>> = {
   'clients.create': async ({ platform, organizationId }, ids) => {
     const { id, business } = await platform.clients.create(organizationId, { name: 'Atlas' })
@@ -137,7 +137,7 @@ const STEPS: Readonly<Record<string, Step>> = {
 }
 
 describeOnEveryStore((newHost) => {
-  test('a poll of changes shows every record after each call of the platform that changes the record', async () => {
+  test('a poll for changes returns every record after each call of the platform that changes it', async () => {
     const host = await newHost()
     const poll = await createPoller(host)
     await poll()
@@ -155,7 +155,7 @@ describeOnEveryStore((newHost) => {
         assert.deepEqual(shown.get(resource)?.get(id), expected, call)
       }
     }
-    // Every call with a record in its answer was made.
+    // Every call that returns a record was made.
     known.push(...others.map(([name]) => name))
     for (const resource of [...RESOURCES, 'businesses'] as const) {
       for (const call of Object.keys(host.platform[resource])) {
@@ -165,7 +165,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('businesses.update() changes the fields that are given, in the business, its client and a new lead alike', async () => {
+  test('businesses.update() changes the given fields in the business, its client and a new lead', async () => {
     const { platform, organizationId: org, list } = await newHost()
     const { business } = await platform.clients.create(org, {
       name: 'Atlas',
@@ -186,7 +186,7 @@ describeOnEveryStore((newHost) => {
     assert.deepEqual(client.business, updated)
   })
 
-  test('businesses.update() of a business that is no client, and of one that another organization has', async () => {
+  test("businesses.update() works for a business that is no client, but not for another organization's", async () => {
     const [{ platform, organizationId: org }, other] = [await newHost(), await newHost()]
     const { id: businessId } = await platform.businesses.create(org, { name: 'Byrsa' })
     assert.deepEqual(
@@ -209,7 +209,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('businesses.update() with an idempotency key changes once, and gives the first answer again', async () => {
+  test('businesses.update() with an idempotency key changes once and returns the first result again', async () => {
     const { platform, organizationId: org } = await newHost()
     const { id: businessId } = await platform.businesses.create(org, { name: 'Byrsa' })
     const first = { businessId, city: 'Tunis', idempotencyKey: 'k' }
@@ -222,7 +222,7 @@ describeOnEveryStore((newHost) => {
 
 type Shown = Map<Resource, Map<unknown, Record<string, unknown>>>
 
-/** Polls every resource from the position of the poll before. */
+/** Polls every resource from the position of the previous poll. */
 async function createPoller({ store, organizationId }: Host): Promise<() => Promise<Shown>> {
   const key = generateApiKey('bapi', 0)
   const keyDigest = digestApiKey(key)

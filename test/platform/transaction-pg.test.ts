@@ -41,7 +41,7 @@ const driver: HostDriver = {
 
 testTransactions('pg', opened, () => driver)
 
-test("pgTransaction() reads rows whatever the host's parsers do to its own", async () => {
+test('pgTransaction() reads rows whatever parsers the host has set', async () => {
   const { platform, organizationId } = await opened.newHost()
   const textOid = 25
   const parse = pg.types.getTypeParser(textOid)
@@ -56,7 +56,7 @@ test("pgTransaction() reads rows whatever the host's parsers do to its own", asy
   }
 })
 
-test('pgTransaction() refuses a pool, also at compile time, and a client without a transaction', async () => {
+test('pgTransaction() rejects a pool, even at compile time, and a client without a transaction', async () => {
   // @ts-expect-error a pool is no client
   assert.throws(() => pgTransaction(pool()), TypeError)
   assert.throws(() => Reflect.apply(pgTransaction, undefined, [undefined]), TypeError)
@@ -69,7 +69,7 @@ test('pgTransaction() refuses a pool, also at compile time, and a client without
   }
 })
 
-test('using() refuses a client and a pool of pg that no helper has wrapped', async () => {
+test("using() rejects a client or pool of pg that wasn't wrapped by a helper", async () => {
   const { platform } = await opened.newHost()
   const client = await pool().connect()
   try {
@@ -84,7 +84,7 @@ test('using() refuses a client and a pool of pg that no helper has wrapped', asy
   }
 })
 
-test('using() of a driver without rows, or with columns other than text, names the fault', async () => {
+test('using() names the problem if a driver returns no rows or columns other than text', async () => {
   const { platform, organizationId } = await opened.newHost()
   for (const [rows, reason] of [
     [{ rows: [] }, /must return the rows as an array/],

@@ -11,11 +11,11 @@ import { CALLS, call as callByName, invoke } from './_calls.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, leadIn, proposalIn } from './_records.ts'
 
-// The host's calls in a transaction of the host's: platform.using(tx) with postgres.js.
+// The host's calls in one of its own transactions: platform.using(tx) with postgres.js.
 
 const opened = openPostgres()
 
-/** A host, and the same with calls in a transaction. */
+/** A host, and the same one with calls in a transaction. */
 async function newHost() {
   const host = await opened.newHost()
   const within = (transaction: TransactionSql): Host => ({
@@ -40,7 +40,7 @@ function nth(count: number): string {
   return `INV-2020-${String(count).padStart(4, '0')}`
 }
 
-test('of 100 transactions with half rolled back the other half is there: records, events and numbers', async () => {
+test('if half of 100 transactions are rolled back, the records, events and numbers of the other half exist', async () => {
   const { within, ...host } = await newHost()
   const committed: string[] = []
   async function one(index: number): Promise<void> {
@@ -57,7 +57,7 @@ test('of 100 transactions with half rolled back the other half is there: records
     if (index % 2 === 0) await rollBack(opened.sql(), work)
     else committed.push(await opened.sql().begin(work))
   }
-  // Five at a time, so that each meets commits and rollbacks.
+  // Five at a time, so that each one encounters commits and rollbacks.
   for (let round = 0; round < 20; round++) {
     await Promise.all(Array.from({ length: 5 }, (_, index) => one(round * 5 + index)))
   }
@@ -78,7 +78,7 @@ test('of 100 transactions with half rolled back the other half is there: records
 })
 
 for (const call of CALLS) {
-  test(`${call.name} in a transaction is there after the commit, and leaves nothing after a rollback`, async () => {
+  test(`${call.name} in a transaction takes effect with the commit and leaves nothing after a rollback`, async () => {
     const { within, ...host } = await newHost()
     const id = await call.make(host)
     const given = { ...(call.idField && { [call.idField]: id }), idempotencyKey: 'key' }
@@ -95,9 +95,9 @@ for (const call of CALLS) {
   })
 }
 
-// --- Refusals ---
+// --- Rejections ---
 
-test('a refused call leaves the transaction usable: the transaction goes on, and commits', async () => {
+test('a rejected call leaves the transaction usable, and it can commit', async () => {
   const { within, ...host } = await newHost()
   const { organizationId } = host
   await createInvoice(host, { number: 'A', idempotencyKey: 'key' })
@@ -137,7 +137,7 @@ test('a refused call leaves the transaction usable: the transaction goes on, and
   assert.equal((await host.list('invoices'))[0]?.id, invoiceId)
 })
 
-test('calls see the writes of the transaction, of other calls and of the host, and idempotency keys replay', async () => {
+test('calls see the writes of the transaction, other calls and the host, and idempotency keys replay', async () => {
   const { within, ...host } = await newHost()
   const { organizationId } = host
   await opened.sql().begin(async (tx) => {
@@ -149,7 +149,7 @@ test('calls see the writes of the transaction, of other calls and of the host, a
     const payments = Array.from({ length: 10 }, () =>
       there.platform.invoices.recordPayment(organizationId, { invoiceId: made.id, amount: '125' }),
     )
-    // At once, on the transaction's only connection.
+    // Concurrent calls on the transaction's only connection.
     const statuses = (await Promise.all(payments)).map(({ invoice }) => invoice.status)
     assert.equal(statuses.filter((status) => status === 'paid').length, 1)
     const rows = await tx`select status from business_api.invoices where id = ${made.id}`
@@ -158,7 +158,7 @@ test('calls see the writes of the transaction, of other calls and of the host, a
   assert.equal((await typesOf(host)).filter((type) => type === 'invoice.paid').length, 1)
 })
 
-test('a savepoint of the host’s is a transaction, too', async () => {
+test('a savepoint of the host can be used as a transaction', async () => {
   const { within, ...host } = await newHost()
   await opened.sql().begin(async (tx) => {
     const attempt = tx.savepoint(async (inner) => {
@@ -176,7 +176,7 @@ test('a savepoint of the host’s is a transaction, too', async () => {
 
 // --- The host's connection ---
 
-test('settings of the host’s transaction are left alone', async () => {
+test("the settings of the host’s transaction aren't changed", async () => {
   const { within, ...host } = await newHost()
   await opened.sql().begin(async (tx) => {
     await limitLockWaits((text) => tx.unsafe(text), '1234ms')
@@ -203,7 +203,7 @@ test('settings of the host’s transaction are left alone', async () => {
   })
 })
 
-test('a key that another transaction holds for longer than the host’s lock_timeout fails the transaction', async () => {
+test('a key locked by another transaction for longer than the host’s lock_timeout fails the transaction', async () => {
   const { within } = await newHost()
   await opened.sql().begin(async (tx) => {
     await createInvoice(within(tx), { number: 'A', idempotencyKey: 'key' })
@@ -242,7 +242,7 @@ const POOLS: Record<string, postgres.Options<Record<string, postgres.PostgresTyp
 }
 
 for (const [what, options] of Object.entries(POOLS)) {
-  test(`a host whose pool has ${what} can use the transaction, and the store beside the transaction`, async () => {
+  test(`a host whose pool has ${what} can use the transaction and the store at the same time`, async () => {
     const { within, ...host } = await newHost()
     const sql = opened.database().sql(options)
     const store = createPostgresStore(sql)
@@ -256,7 +256,7 @@ for (const [what, options] of Object.entries(POOLS)) {
   })
 }
 
-test('using() of a value that is no transaction is a TypeError', async () => {
+test("using() throws a TypeError if the value isn't a transaction", async () => {
   const { platform } = await newHost()
   const sql = opened.sql()
   const reserved = await sql.reserve()
@@ -273,19 +273,19 @@ test('using() of a value that is no transaction is a TypeError', async () => {
   }
 })
 
-test('a call in a transaction that has failed fails, and says so', async () => {
+test('a call in a failed transaction fails and says so', async () => {
   const { within } = await newHost()
   const transaction = opened.sql().begin(async (tx) => {
     await tx`select 1 / 0`.catch(() => {})
     await assert.rejects(createInvoice(within(tx)), { code: '25P02' })
   })
-  // Of all errors postgres.js throws the first, also a caught error.
+  // postgres.js throws the first of all errors, even if it was caught.
   await assert.rejects(transaction, { code: '22012' })
 })
 
-// --- Beside the transaction ---
+// --- Outside the transaction ---
 
-test('a payment outside waits for a payment in a transaction, and adds to the committed sum', async () => {
+test('a payment outside waits for a payment in a transaction and adds to the committed sum', async () => {
   for (const how of ['commit', 'rollback'] as const) {
     const { within, ...host } = await newHost()
     const { organizationId } = host
@@ -296,7 +296,7 @@ test('a payment outside waits for a payment in a transaction, and adds to the co
     const work = async (tx: TransactionSql): Promise<void> => {
       await pay(within(tx), '1')
       outside = Promise.allSettled([pay(host, '1.5'), pay(host, '1.5')])
-      // Another record of the same organization is not held up.
+      // Other records of the same organization aren't blocked.
       await createInvoice(host)
     }
     await (how === 'commit' ? opened.sql().begin(work) : rollBack(opened.sql(), work))
@@ -312,7 +312,7 @@ test('a payment outside waits for a payment in a transaction, and adds to the co
   }
 })
 
-test('a delivery loop delivers committed events, and no event that was rolled back', async (t) => {
+test('a delivery loop delivers committed events but none that were rolled back', async (t) => {
   const { within, ...host } = await newHost()
   const receiver = await startReceiver(t)
   const sender = createWebhookSender(DEVELOPMENT)

@@ -15,8 +15,8 @@ import {
   proposalIn,
 } from './_records.ts'
 
-// Every state of a record times every call of its resource: the transitions that the decisions on section 3 of the
-// specification allow, and all others. Leads and clients are in customers.test.ts.
+// Every call in every state of a record. This covers the transitions allowed by the decisions on section 3 of the
+// specification, and all others. Leads and clients are in customers.test.ts.
 
 const REFUSED = 'invalid_state'
 
@@ -26,7 +26,7 @@ describeOnEveryStore((newHost) => {
   testProjects(newHost)
 })
 
-/** The result of a call in a state: the changed fields and the events, or the code of the refusal. */
+/** What a call does in a state: the changed fields and events, or the error code. */
 type Expected<Shown> = readonly [changes: Partial<Shown>, ...events: string[]] | string
 
 interface Table<Shown, State extends string, Call extends string> {
@@ -34,7 +34,7 @@ interface Table<Shown, State extends string, Call extends string> {
   make(host: Host, state: State): Promise<Shown>
   readonly calls: Readonly<Record<Call, (host: Host, id: string, record: Shown) => Promise<Shown>>>
   readonly expected: Readonly<Record<State, Readonly<Record<Call, Expected<Shown>>>>>
-  /** The data of the events, by type. */
+  /** The data of the events by type. */
   data(type: string, record: Shown, before: Shown): object
 }
 

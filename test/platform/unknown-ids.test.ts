@@ -4,15 +4,15 @@ import { createPlatform } from '../../lib/platform.ts'
 import { CALLS, invoke } from './_calls.ts'
 import { describeOnEveryStore } from './_platform.ts'
 
-// Ids that the organization does not have: an id of another organization is as absent as an unknown id.
+// Ids that the organization doesn't have. Ids of another organization are treated like unknown ones.
 
 describeOnEveryStore((newHost) => {
   for (const call of CALLS) {
     const { name, idField } = call
     if (idField === undefined) continue
-    test(`${name} finds nothing for an unknown id, an odd id, or an id of another organization`, async () => {
+    test(`${name} finds nothing for an unknown id, an unusual id, or that of another organization`, async () => {
       const [ours, theirs] = [await newHost(), await newHost()]
-      // On the memory store each host has a separate store.
+      // With the memory store each host has its own store.
       const theirPlatform = createPlatform(ours.store)
       const foreign = await call.make({ ...theirs, platform: theirPlatform })
       await call.make(ours)

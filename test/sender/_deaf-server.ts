@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { TestContext } from 'node:test'
 
-/** Listens with the shortest possible queue, prints the port and never accepts. */
+/** Listens with the shortest possible queue, prints the port and never accepts a connection. */
 const DEAF = `
   const server = require('node:net').createServer()
   server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
@@ -12,8 +12,7 @@ const DEAF = `
   })`
 
 /**
- * Starts a process with a port whose queue of connections is full, so that the next connection hangs. Ends with the
- * test.
+ * Starts a process with a port whose connection queue is full, so that the next connection hangs. Ends with the test.
  *
  * @returns the port
  */
@@ -26,7 +25,7 @@ export async function startDeafServer(context: TestContext): Promise<number> {
   context.after(() => {
     for (const socket of queued) socket.destroy()
   })
-  // The system itself connects the sockets with a place in the queue.
+  // The system itself accepts the connections that fit in the queue.
   await Promise.race(queued.map((socket) => once(socket, 'connect')))
   return port
 }

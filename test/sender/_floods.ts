@@ -2,18 +2,18 @@ import { createServer as createRawServer, type Server, type Socket } from 'node:
 import { createServer as createSecureServer } from 'node:tls'
 import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
 
-/** An answer without end. */
+/** An endless response. */
 export interface Flood {
   readonly start: string
-  /** The repeated part. */
+  /** The part that is repeated. */
   readonly unit: string | Buffer
-  /** True if sent below the encryption, in place of a handshake. */
+  /** `true` if it's sent below TLS instead of a handshake. */
   readonly isRaw?: boolean
 }
 
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 
-/** The known floods: undici would read each without end. */
+/** The known floods. undici would read each of them forever. */
 export const FLOODS = {
   'early hints': { start: '', unit: 'HTTP/1.1 103 Early Hints\r\n\r\n' },
   'answers of 102': { start: '', unit: 'HTTP/1.1 102 Processing\r\n\r\n' },
@@ -23,7 +23,7 @@ export const FLOODS = {
   'zeros of a chunk size': { start: CHUNKED, unit: '0' },
 } satisfies Record<string, Flood>
 
-/** Further floods, which hold the event loop when parsed in large pieces. */
+/** More floods, which would block the event loop if parsed in large pieces. */
 export const FURTHER_FLOODS = {
   'early hints with headers': {
     start: '',
@@ -37,14 +37,14 @@ export const FURTHER_FLOODS = {
   'small chunks with long extensions': { start: CHUNKED, unit: `1;${'a'.repeat(4000)}\r\na\r\n` },
 } satisfies Record<string, Flood>
 
-/** Hello Requests in records of TLS 1.2, which OpenSSL skips while it waits for the handshake to go on. */
+/** Hello Requests in TLS 1.2 records, which OpenSSL skips while it waits for the handshake. */
 export const HELLO_REQUESTS: Flood = {
   start: '',
   unit: Buffer.concat([Buffer.from([22, 3, 3, 0x40, 0]), Buffer.alloc(0x4000)]),
   isRaw: true,
 }
 
-/** A server that answers the first bytes with a flood, as fast as the flood is read. */
+/** A server that responds to the first bytes with a flood, as fast as it's read. */
 export function createFloodServer(flood: Flood, isSecure = false): Server {
   const onSocket = (socket: Socket): void => {
     socket.on('error', () => {}).once('data', () => pour(socket, flood))
@@ -58,7 +58,7 @@ const BLOCK_BYTES = 64 * 1024
 function pour(socket: Socket, { start, unit }: Flood): void {
   const one = Buffer.from(unit)
   const block = Buffer.concat(Array(Math.ceil(BLOCK_BYTES / one.length)).fill(one))
-  // A block for each turn of the event loop, so that a receiver in the same process has turns too.
+  // Sends one block per iteration of the event loop, so that a receiver in the same process can run.
   const write = (): void => {
     if (!socket.destroyed && socket.write(block)) setImmediate(write)
   }

@@ -1,4 +1,4 @@
-// Sends one webhook to the URL given, and prints as JSON the answer and whether undici was loaded before.
+// Sends one webhook to the given URL. Prints the result and whether undici was loaded before as JSON.
 
 import { createRequire } from 'node:module'
 import { createWebhookSender } from '../../lib/sender/sender.ts'
@@ -20,4 +20,4 @@ const before = {
 
 const { status } = await sender.send(request)
 console.log(JSON.stringify({ before, status, after: { isLoaded: isLoaded() } }))
-// Not closed: idle connections do not keep a process alive.
+// Not closed, because idle connections don't keep a process alive.

@@ -1,6 +1,7 @@
-// Made with openssl for the tests alone: signed by itself, for receiver.test, *.receiver.test and 127.0.0.1, until 2124.
+// Created with openssl just for the tests. Self-signed for receiver.test, *.receiver.test and 127.0.0.1,
+// valid until 2124.
 
-/** A self-signed certificate, for tests that give it as `ca`. */
+/** A self-signed certificate, which tests pass as `ca`. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBgzCCASqgAwIBAgIBATAKBggqhkjOPQQDAjAYMRYwFAYDVQQDDA1yZWNlaXZl
 ci50ZXN0MCAXDTI0MDEwMTAwMDAwMFoYDzIxMjQwMTAxMDAwMDAwWjAYMRYwFAYD
@@ -13,14 +14,14 @@ r43rR2cUtTDOX2qGeadcfgnaPj8kAiBZAu7tn1l0dDUkmfjJSDNEZy3p5GaucEZ/
 dtjjmh8RyQ==
 -----END CERTIFICATE-----`
 
-/** Protects nothing. */
+/** Doesn't protect anything. */
 export const PRIVATE_KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgkoemDRlEPI7PF8Bd
 5Cud5y1ouVruXeAm/bVPH3lqVLihRANCAAScHuGOvwrSCVp7C7QFbynM43Y8swdC
 c7p37M1ILxw+PU/wmOVgiw3MPaaPZCtTBRbJYjeIOgpo59zYgTX2BAPe
 -----END PRIVATE KEY-----`
 
-/** Revokes the certificate, signed by itself. */
+/** Revokes the certificate. Signed with the certificate itself. */
 export const REVOCATION = `-----BEGIN X509 CRL-----
 MIHIMG8CAQEwCgYIKoZIzj0EAwIwGDEWMBQGA1UEAwwNcmVjZWl2ZXIudGVzdBcN
 MjQwMTAyMDAwMDAwWhgPMjEyNDAxMDEwMDAwMDBaMBQwEgIBARcNMjQwMTAyMDAw

@@ -10,7 +10,7 @@ export interface Received {
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** Names and values in turn, as written. */
+  /** Alternating names and values as sent. */
   readonly rawHeaders: readonly string[]
   readonly body: string
 }
@@ -18,11 +18,11 @@ export interface Received {
 /** A subscriber on this machine. */
 export interface Receiver {
   readonly port: number
-  /** `http://127.0.0.1:<port>`, or with https. */
+  /** `http://127.0.0.1:<port>` or with https. */
   readonly origin: string
-  /** All requests that have arrived whole. */
+  /** All requests that have been received completely. */
   readonly requests: readonly Received[]
-  /** The connections that are open. */
+  /** The open connections. */
   readonly sockets: ReadonlySet<Socket>
   /** The number of connections so far. */
   readonly accepted: number
@@ -30,16 +30,16 @@ export interface Receiver {
   nextSocket(): Promise<Socket>
 }
 
-/** Answers a request that has arrived whole. */
+/** Responds to a request that has been received completely. */
 export type AnswerRequest = (response: ServerResponse, request: Received) => void
 
-/** Starts a subscriber that speaks HTTP. Ends with the test. */
+/** Starts an HTTP subscriber that ends with the test. */
 export function startReceiver(context: TestContext, answer: AnswerRequest = answerOk): Promise<Receiver> {
   const requests: Received[] = []
   return start(context, createServer(receive(requests, answer)), 'http', requests)
 }
 
-/** Starts a subscriber that speaks HTTPS with {@link CERTIFICATE}. Ends with the test. */
+/** Starts an HTTPS subscriber with {@link CERTIFICATE} that ends with the test. */
 export function startSecureReceiver(
   context: TestContext,
   answer: AnswerRequest = answerOk,
@@ -50,7 +50,7 @@ export function startSecureReceiver(
   return start(context, createSecureServer(options, receive(requests, answer)), 'https', requests)
 }
 
-/** Starts a server that passes each connection to `onSocket`. Ends with the test. */
+/** Starts a server that passes each connection to `onSocket`. It ends with the test. */
 export function startRawReceiver(
   context: TestContext,
   onSocket: (socket: Socket) => void,
@@ -59,12 +59,12 @@ export function startRawReceiver(
   return start(context, createRawServer(onSocket), protocol, [])
 }
 
-/** Answers a connection once with these bytes, after the first bytes received. */
+/** Sends these bytes once on each connection, after the first bytes received. */
 export function replyWith(text: string): (socket: Socket) => void {
   return (socket) => void socket.once('data', () => socket.write(text))
 }
 
-/** Resolves when a connection is closed by either side. */
+/** Resolves when either side has closed a connection. */
 export function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
     if (socket.destroyed) resolve()
@@ -125,12 +125,12 @@ async function start(
   }
 }
 
-/** Reads and says nothing. */
+/** Reads but never responds. */
 export function listen(socket: Socket): void {
   socket.resume()
 }
 
-/** Answers with the start at once, then one drop every 10 ms. */
+/** Responds with the start right away and then with one piece every 10 ms. */
 export function drip(start: string, drop: string): (socket: Socket) => void {
   return (socket) => {
     socket.once('data', () => {

@@ -6,19 +6,19 @@ import type { WebhookSenderOptions } from '../../lib/sender/sender-options.ts'
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 
-/** A sender that may send to this machine, as in a development host. Closed with the test. */
+/** A sender that may send to this machine, as in development. It's closed after the test. */
 export function createLocalSender(context: TestContext, options: WebhookSenderOptions = {}): WebhookSender {
   return createSender(context, { allowPrivateNetworks: true, allowHttp: true, ...options })
 }
 
-/** A sender that is closed with the test. */
+/** A sender that is closed after the test. */
 export function createSender(context: TestContext, options: WebhookSenderOptions): WebhookSender {
   const sender = createWebhookSender(options)
   context.after(() => sender.close())
   return sender
 }
 
-/** A request in the delivery loop's form. */
+/** A request in the form of the delivery loop. */
 export function makeRequest(url: string, headers: Record<string, string> = {}): WebhookRequest {
   return {
     url,
@@ -38,12 +38,12 @@ export function resolveTo(...addresses: string[]): Lookup {
   return (_hostname, _options, callback) => callback(null, addresses.map(toLookupAddress))
 }
 
-/** An address as `dns.lookup` gives addresses. */
+/** An address in the form returned by `dns.lookup`. */
 export function toLookupAddress(address: string): LookupAddress {
   return { address, family: address.includes(':') ? 6 : 4 }
 }
 
-/** Asserts that an attempt failed, with the code and with a detail for the operator. */
+/** Asserts that an attempt failed with this code and a detail for the operator. */
 export function assertFailed(answer: WebhookAnswer, error: string, detail = /./): void {
   assert.deepEqual(
     { status: answer.status, error: answer.error },

@@ -5,7 +5,7 @@ import { EXCERPT_MAX_BYTES, readExcerpt } from '../../lib/sender/body-excerpt.ts
 
 const NOW = Date.UTC(2026, 0, 1, 12)
 
-test('readRetryAfter() takes seconds and an HTTP date, and nothing else', () => {
+test('readRetryAfter() accepts seconds and an HTTP date, and nothing else', () => {
   const values: [value: string | undefined, expected: number | null][] = [
     ['0', 0],
     ['120', 120_000],
@@ -31,14 +31,14 @@ test('readRetryAfter() takes seconds and an HTTP date, and nothing else', () => 
   for (const [value, expected] of values) assert.equal(readRetryAfter(value, undefined, NOW), expected, value)
 })
 
-test('readRetryAfter() measures a moment against a valid Date of the same answer', () => {
+test('readRetryAfter() compares a date with a valid Date of the same response', () => {
   const value = 'Thu, 01 Jan 2026 12:00:30 GMT'
   assert.equal(readRetryAfter(value, 'Thu, 01 Jan 2026 12:00:20 GMT', NOW), 10_000)
   assert.equal(readRetryAfter(value, 'nonsense', NOW), 30_000)
   assert.equal(readRetryAfter('5', 'Thu, 01 Jan 2026 12:00:20 GMT', NOW), 5000)
 })
 
-test('readExcerpt() keeps 4 KiB, cut between characters, however the bytes came', () => {
+test('readExcerpt() keeps 4 KiB, cut between characters, however the bytes arrived', () => {
   const bytes = Buffer.from(`a${'é'.repeat(4000)}`)
   const expected = `a${'é'.repeat(2047)}`
   assert.equal(readExcerpt([bytes], undefined), expected)
@@ -52,7 +52,7 @@ test('readExcerpt() keeps 4 KiB, cut between characters, however the bytes came'
   assert.equal(readExcerpt([Buffer.alloc(9000, 'b')], undefined).length, EXCERPT_MAX_BYTES)
 })
 
-test('readExcerpt() gives text that PostgreSQL can keep, for any bytes', () => {
+test('readExcerpt() returns a string that PostgreSQL can store for any bytes', () => {
   const every = Uint8Array.from({ length: 256 }, (_, byte) => byte)
   const excerpt = readExcerpt([every, Buffer.from('\u2028é🏺'), Uint8Array.of(0xed, 0xb0, 0x80)], undefined)
   assert.ok(excerpt.isWellFormed())

@@ -15,7 +15,7 @@ const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 // --- Kept open ---
 
-test('a connection is used for attempt after attempt', async (context) => {
+test('a connection is used for one attempt after another', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createLocalSender(context)
   for (let count = 0; count < 20; count += 1) {
@@ -25,7 +25,7 @@ test('a connection is used for attempt after attempt', async (context) => {
   assert.equal(receiver.accepted, 1)
 })
 
-test('an origin has no more connections than allowed, and every attempt its turn', async (context) => {
+test('an origin has no more connections than allowed, and every attempt gets its turn', async (context) => {
   const receiver = await startReceiver(context, (response) => setTimeout(() => response.end('ok'), 2))
   const sender = createLocalSender(context, { maxConnectionsPerOrigin: 4 })
   const answers = await Promise.all(
@@ -36,7 +36,7 @@ test('an origin has no more connections than allowed, and every attempt its turn
   assert.equal(new Set(receiver.requests.map(({ path }) => path)).size, 50)
 })
 
-test('waiting attempts are not lost when a connection breaks', async (context) => {
+test("waiting attempts aren't lost if a connection breaks", async (context) => {
   let count = 0
   const receiver = await startReceiver(context, (response) => {
     count += 1
@@ -51,7 +51,7 @@ test('waiting attempts are not lost when a connection breaks', async (context) =
   assert.ok(answers.some(({ status }) => status === 200))
 })
 
-test('an attempt that is interrupted while waiting leaves the place to the next', async (context) => {
+test('an attempt interrupted while waiting leaves its place to the next', async (context) => {
   let answer = () => {}
   const receiver = await startReceiver(context, (response, { path }) => {
     if (path === '/first') answer = () => response.end('ok')
@@ -75,9 +75,9 @@ test('an attempt that is interrupted while waiting leaves the place to the next'
   )
 })
 
-test('a connection that the other side wants closed is not used again', async (context) => {
+test('a connection that the other side wants to close is not used again', async (context) => {
   for (const header of [{ Connection: 'close' }, { 'Keep-Alive': 'timeout=1' }]) {
-    // 1 second is no more than the margin before the other side closes.
+    // 1 second is no more than the margin before the other side closes the connection.
     const receiver = await startReceiver(context, (response) => response.writeHead(200, header).end('ok'))
     const sender = createLocalSender(context)
     for (let count = 0; count < 3; count += 1) {
@@ -100,9 +100,9 @@ test('a connection that the other side has closed between attempts is not used a
   }
 })
 
-// --- Closed in the moment of use ---
+// --- Closed while being used ---
 
-/** Answers the first request of a connection, and calls `react` when a second request arrives. */
+/** Responds to the first request on a connection, and calls `react` when a second request arrives. */
 function onSecondRequest(react: (socket: Socket) => void) {
   return (socket: Socket): void => {
     socket.once('data', () => {
@@ -116,7 +116,7 @@ for (const [how, react] of [
   ['closes', (socket: Socket) => void socket.end()],
   ['resets', (socket: Socket) => void socket.resetAndDestroy()],
 ] as const) {
-  test(`an attempt is made once more when the other side ${how} an idle connection at the moment of use`, async (context) => {
+  test(`an attempt is retried once if the other side ${how} an idle connection just as it's used`, async (context) => {
     const receiver = await startRawReceiver(context, onSecondRequest(react))
     const sender = createLocalSender(context)
     assert.equal((await sender.send(makeRequest(receiver.origin))).status, 200)
@@ -127,13 +127,13 @@ for (const [how, react] of [
   })
 }
 
-test('an attempt is not made again when its own new connection breaks', async (context) => {
+test("an attempt isn't retried if its own new connection breaks", async (context) => {
   const receiver = await startRawReceiver(context, (socket) => socket.once('data', () => socket.end()))
   assertFailed(await createLocalSender(context).send(makeRequest(receiver.origin)), 'connection_reset')
   assert.equal(receiver.accepted, 1)
 })
 
-test('an attempt is made again once at most', async (context) => {
+test('an attempt is retried once at most', async (context) => {
   let isFirst = true
   const receiver = await startRawReceiver(context, (socket) => {
     if (isFirst) onSecondRequest(() => socket.destroy())(socket)
@@ -146,7 +146,7 @@ test('an attempt is made again once at most', async (context) => {
   assert.equal(receiver.accepted, 2)
 })
 
-test('an attempt is not made again once an answer has begun', async (context) => {
+test("an attempt isn't retried after a response has begun", async (context) => {
   const receiver = await startRawReceiver(
     context,
     onSecondRequest((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-')),
@@ -157,7 +157,7 @@ test('an attempt is not made again once an answer has begun', async (context) =>
   assert.equal(receiver.accepted, 1)
 })
 
-test('the second try is within the time of the first', async (context) => {
+test('the retry must finish within the original timeout', async (context) => {
   let isFirst = true
   const receiver = await startRawReceiver(context, (socket) => {
     if (isFirst) onSecondRequest(() => setTimeout(() => socket.destroy(), 80))(socket)
@@ -172,9 +172,9 @@ test('the second try is within the time of the first', async (context) => {
   assert.ok(answer.durationMs < 5000, `${answer.durationMs} ms`)
 })
 
-// --- Given up ---
+// --- Closed by us ---
 
-test('an idle connection is closed before the other side would close the connection', async (context) => {
+test('an idle connection is closed before the other side would close it', async (context) => {
   const receiver = await startReceiver(context, (response) =>
     response.writeHead(200, { 'Keep-Alive': 'timeout=2' }).end('ok'),
   )
@@ -187,7 +187,7 @@ test('an idle connection is closed before the other side would close the connect
   assert.ok(idleMs > 500 && idleMs < 4500, `${idleMs} ms`)
 })
 
-test('500 origins leave nothing behind: no connection, and no object of undici', async (context) => {
+test('500 origins leave nothing behind, neither connections nor undici objects', async (context) => {
   const countClients = () => queryObjects(Client, { format: 'count' })
   const before = countClients()
   const receiver = await startReceiver(context, (response) =>
@@ -201,14 +201,14 @@ test('500 origins leave nothing behind: no connection, and no object of undici',
   assert.ok(countClients() >= 500)
   for (const socket of receiver.sockets) socket.end()
   await Promise.all([...receiver.sockets].map(closed))
-  // The other side of a closed connection hears of the end a little later.
+  // It takes a moment for the other side to notice that a connection was closed.
   for (let tries = 0; countClients() > before; tries++) {
     assert.ok(tries < 600, `${countClients() - before} are left`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 })
 
-test('of 513 idle connections the connection unused for longest is closed', async () => {
+test('if there are 513 idle connections, the one unused for longest is closed', async () => {
   const destroyed: string[] = []
   const pool = createConnectionPool((origin): HttpConnection => {
     return {
@@ -243,13 +243,13 @@ test('close() closes the idle connections and resolves when all are closed', asy
   assert.equal(receiver.sockets.size, 0)
 })
 
-test('close() waits for the attempts under way and for attempts that wait for a connection', {
+test('close() waits for attempts in progress and those that wait for a connection', {
   timeout: 4000,
 }, async (context) => {
   let answerAll = () => {}
   const answering = new Promise<void>((resolve) => (answerAll = resolve))
   const receiver = await startReceiver(context, (response) => {
-    // Node's server ends an idle connection after 5 seconds; a connection kept after close() shows earlier.
+    // Node's server closes idle connections after 5 seconds. If we kept one after close(), we'd notice before that.
     response.setHeader('Keep-Alive', 'timeout=60')
     void answering.then(() => response.end('ok'))
   })
@@ -272,7 +272,7 @@ test('close() waits for the attempts under way and for attempts that wait for a 
   await closing
 })
 
-test('close() can be called again, and before anything was sent', async () => {
+test('close() can be called again, and before anything has been sent', async () => {
   const sender = createWebhookSender()
   await Promise.all([sender.close(), sender.close()])
   await sender.close()
@@ -292,7 +292,7 @@ test('prepare() opens nothing, can be called again, and rejects after close()', 
   )
 })
 
-test('an attempt after close() has an answer at once: sender_failed', async (context) => {
+test('an attempt after close() immediately ends with sender_failed', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createLocalSender(context)
   await sender.send(makeRequest(receiver.origin))
@@ -301,7 +301,7 @@ test('an attempt after close() has an answer at once: sender_failed', async (con
   assert.equal(receiver.requests.length, 1)
 })
 
-test('close() interrupts the attempts without an answer after timeoutMs, also waiting attempts', async (context) => {
+test('close() interrupts attempts without a response after timeoutMs, including waiting ones', async (context) => {
   const receiver = await startReceiver(context, () => {})
   const sender = createLocalSender(context, { maxConnectionsPerOrigin: 1 })
   const accepted = receiver.nextSocket()
@@ -314,7 +314,7 @@ test('close() interrupts the attempts without an answer after timeoutMs, also wa
   for (const answer of await Promise.all(attempts)) assertFailed(answer, 'interrupted')
 })
 
-test('the end of its scope closes a sender', async (context) => {
+test('a sender is closed at the end of its scope', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
   await sender.send(makeRequest(receiver.origin))

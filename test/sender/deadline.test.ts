@@ -10,13 +10,13 @@ import { assertFailed, createLocalSender, makeRequest, resolveTo, toLookupAddres
 describe('the deadline', () => {
   const timeoutMs = 150
 
-  /** Asserts a timeout at the right time: not before, and not much later on a busy machine. */
+  /** Asserts that a timeout happens no earlier than it should and, on a busy machine, not much later. */
   function assertTimedOut(answer: WebhookAnswer): void {
     assertFailed(answer, 'timeout', /^no response within 150 ms/)
     assert.ok(answer.durationMs >= timeoutMs - 2 && answer.durationMs < 5000, `${answer.durationMs} ms`)
   }
 
-  test('the deadline holds for a name that never resolves', async (context) => {
+  test('the deadline applies to a name that never resolves', async (context) => {
     let resolveLate = () => {}
     const sender = createLocalSender(context, {
       timeoutMs,
@@ -32,7 +32,7 @@ describe('the deadline', () => {
     assert.equal(answer.timings?.dnsMs, null)
   })
 
-  test('the deadline holds for a server that never accepts', async (context) => {
+  test('the deadline applies to a server that never accepts', async (context) => {
     const port = await startDeafServer(context)
     const answer = await createLocalSender(context, { timeoutMs }).send(
       makeRequest(`http://127.0.0.1:${port}`),
@@ -41,7 +41,7 @@ describe('the deadline', () => {
     assert.equal(answer.timings?.connectMs, null)
   })
 
-  test('the deadline holds for a handshake that never ends, and leaves no connection', async (context) => {
+  test('the deadline applies to an endless handshake and leaves no connection', async (context) => {
     const receiver = await startRawReceiver(context, listen, 'https')
     const accepted = receiver.nextSocket()
     const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
@@ -51,7 +51,7 @@ describe('the deadline', () => {
     await closed(await accepted)
   })
 
-  test('the deadline holds for a server that never answers, and leaves no connection', async (context) => {
+  test('the deadline applies to a server that never responds, and leaves no connection', async (context) => {
     const receiver = await startRawReceiver(context, listen)
     const accepted = receiver.nextSocket()
     const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
@@ -60,14 +60,14 @@ describe('the deadline', () => {
     await closed(await accepted)
   })
 
-  test('the deadline holds for headers that come drop by drop', async (context) => {
+  test('the deadline applies to headers that arrive bit by bit', async (context) => {
     const receiver = await startRawReceiver(context, drip('HTTP/1.1 200 OK\r\n', 'X-A: b\r\n'))
     const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
     assertTimedOut(answer)
     assert.ok(answer.timings?.firstByteMs)
   })
 
-  test('the deadline holds for answers of 1xx without end', async (context) => {
+  test('the deadline applies to endless 1xx responses', async (context) => {
     const receiver = await startRawReceiver(context, drip('', 'HTTP/1.1 102 Processing\r\n\r\n'))
     assertTimedOut(await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin)))
   })
@@ -77,7 +77,7 @@ describe('the deadline', () => {
     ['in chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\na\r\n'],
     ['until the connection ends', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n', 'a'],
   ] as const) {
-    test(`the deadline ends a body ${what} that comes drop by drop: the status has arrived, and counts`, async (context) => {
+    test(`the deadline ends a body ${what} that arrives bit by bit, but the status counts`, async (context) => {
       const receiver = await startRawReceiver(context, drip(start, drop))
       const accepted = receiver.nextSocket()
       const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
@@ -88,14 +88,14 @@ describe('the deadline', () => {
     })
   }
 
-  test('the deadline holds for an attempt that waits for a connection', async (context) => {
+  test('the deadline applies while waiting for a connection', async (context) => {
     const receiver = await startRawReceiver(context, listen)
     const sender = createLocalSender(context, { timeoutMs, maxConnectionsPerOrigin: 1 })
     const answers = await Promise.all([1, 2, 3].map(() => sender.send(makeRequest(receiver.origin))))
     for (const answer of answers) assertTimedOut(answer)
   })
 
-  test('the deadline of an attempt does not affect the next attempt, which has a new connection', async (context) => {
+  test("the deadline of an attempt doesn't affect the next one, which uses a new connection", async (context) => {
     let isFirst = true
     const receiver = await startReceiver(context, (response) => {
       if (!isFirst) response.end('ok')
@@ -109,14 +109,14 @@ describe('the deadline', () => {
 })
 
 describe('the signal', () => {
-  test('a signal that has fired already ends an attempt before the start', async (context) => {
+  test('a signal that is already aborted ends an attempt before it starts', async (context) => {
     const receiver = await startReceiver(context)
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin), AbortSignal.abort())
     assertFailed(answer, 'interrupted')
     assert.equal(receiver.accepted, 0)
   })
 
-  test('the signal ends an attempt while the name is resolved', async (context) => {
+  test('the signal ends an attempt during the lookup', async (context) => {
     const controller = new AbortController()
     const sender = createLocalSender(context, {
       lookup: (_hostname, _options, callback) => {
@@ -130,7 +130,7 @@ describe('the signal', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the signal ends an attempt that waits for the answer, and closes the connection', async (context) => {
+  test('the signal ends an attempt waiting for the response, and closes the connection', async (context) => {
     const controller = new AbortController()
     const receiver = await startRawReceiver(context, (socket) =>
       socket.once('data', () => controller.abort()),
@@ -141,7 +141,7 @@ describe('the signal', () => {
     await closed(await accepted)
   })
 
-  test('the signal ends an attempt that waits for the rest of the body: the status has arrived, and counts', async (context) => {
+  test('the signal ends an attempt waiting for the rest of the body, but the status counts', async (context) => {
     const controller = new AbortController()
     const abort = (): void => void setImmediate(() => controller.abort())
     subscribe('undici:request:headers', abort)
@@ -156,7 +156,7 @@ describe('the signal', () => {
     await closed(await accepted)
   })
 
-  test('the signal of many attempts has one listener, and the attempts do not end each other', async (context) => {
+  test("a signal used by many attempts has one listener, and they don't end each other", async (context) => {
     const warnings: unknown[] = []
     const note = (warning: unknown) => warnings.push(warning)
     process.on('warning', note)

@@ -7,9 +7,9 @@ import { CERTIFICATE } from './_receiver-certificate.ts'
 import { assertFailed, createLocalSender, createSender, makeRequest, resolveTo } from './_setup.ts'
 
 describe('the error', () => {
-  test('the error is connection_refused when nothing listens at any of the addresses', async (context) => {
+  test('the error is connection_refused if nothing is listening at any of the addresses', async (context) => {
     const { port } = await startReceiver(context)
-    // Addresses of this machine without a listener; a free port may be taken by the time of the dial.
+    // Addresses of this machine without a listener. A free port may be taken by the time we connect.
     const lookup = resolveTo('127.66.77.88', '127.66.77.89')
     const sender = createLocalSender(context, { lookup })
     assertFailed(
@@ -21,7 +21,7 @@ describe('the error', () => {
     assertFailed(answer, 'connection_refused', /127\.66\.77\.88:\d+; .*127\.66\.77\.89:\d+/)
   })
 
-  test('the error is connection_reset when the connection is reset or closed before the answer', async (context) => {
+  test('the error is connection_reset if the connection is reset or closed before the response', async (context) => {
     for (const end of [(socket: Socket) => socket.resetAndDestroy(), (socket: Socket) => socket.end()]) {
       const receiver = await startRawReceiver(context, (socket) => socket.once('data', () => end(socket)))
       assertFailed(await createLocalSender(context).send(makeRequest(receiver.origin)), 'connection_reset')
@@ -29,7 +29,7 @@ describe('the error', () => {
     }
   })
 
-  test('the error is connection_reset when the connection ends in the headers', async (context) => {
+  test('the error is connection_reset if the connection ends in the headers', async (context) => {
     for (const reply of [
       'H',
       'HTTP/1.1 200 OK',
@@ -44,7 +44,7 @@ describe('the error', () => {
     }
   })
 
-  test('the error is dns_failed when the name does not resolve, for any failure of the lookup', async (context) => {
+  test("the error is dns_failed if the name doesn't resolve because the lookup failed for any reason", async (context) => {
     const failures: Record<string, Parameters<typeof createLocalSender>[1]> = {
       'getaddrinfo ENOTFOUND a.test': {
         lookup: (_hostname, _options, callback) =>
@@ -66,7 +66,7 @@ describe('the error', () => {
     }
   })
 
-  test('the error is tls_untrusted when no trusted authority signed the certificate', async (context) => {
+  test("the error is tls_untrusted if the certificate isn't signed by a trusted authority", async (context) => {
     const receiver = await startSecureReceiver(context)
     const untrusting = createSender(context, { allowPrivateNetworks: true })
     const answer = await untrusting.send(makeRequest(`https://127.0.0.1:${receiver.port}`))
@@ -74,7 +74,7 @@ describe('the error', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the error is tls_wrong_name when the certificate is for another name', async (context) => {
+  test('the error is tls_wrong_name if the certificate is for another name', async (context) => {
     const receiver = await startSecureReceiver(context)
     const lookup = resolveTo('127.0.0.1')
     const sender = createSender(context, { allowPrivateNetworks: true, ca: CERTIFICATE, lookup })
@@ -83,7 +83,7 @@ describe('the error', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the error is tls_untrusted although the environment asks for no verification', async (context) => {
+  test('the error is tls_untrusted even if the environment disables verification', async (context) => {
     const receiver = await startSecureReceiver(context)
     context.mock.method(process, 'emitWarning', () => {})
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
@@ -108,7 +108,7 @@ describe('the error', () => {
     ],
   } as const
   for (const [what, [options, error]] of Object.entries(sides))
-    test(`the error is ${error} when the other side ${what}`, async (context) => {
+    test(`the error is ${error} if the other side ${what}`, async (context) => {
       const receiver = await startSecureReceiver(context, undefined, options)
       const sender = createSender(context, {
         allowPrivateNetworks: true,
@@ -118,7 +118,7 @@ describe('the error', () => {
       assertFailed(await sender.send(makeRequest(`https://receiver.test:${receiver.port}`)), error)
     })
 
-  test('the error is tls_failed when the other side speaks no TLS', async (context) => {
+  test("the error is tls_failed if the other side doesn't use TLS", async (context) => {
     const receiver = await startReceiver(context)
     const sender = createSender(context, { allowPrivateNetworks: true })
     assertFailed(await sender.send(makeRequest(`https://127.0.0.1:${receiver.port}`)), 'tls_failed')
@@ -138,7 +138,7 @@ describe('the error', () => {
     'a status of zero': 'HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n',
     'a status below 100': 'HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n',
   })) {
-    test(`the error is invalid_response when the answer is ${what}`, async (context) => {
+    test(`the error is invalid_response if the response is ${what}`, async (context) => {
       const receiver = await startRawReceiver(context, replyWith(reply))
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assertFailed(answer, 'invalid_response')
@@ -146,7 +146,7 @@ describe('the error', () => {
     })
   }
 
-  test('the error is invalid_request when a header cannot be written, and nothing is sent', async (context) => {
+  test("the error is invalid_request if a header can't be written, and nothing is sent", async (context) => {
     const receiver = await startReceiver(context)
     const sender = createLocalSender(context)
     const headers: readonly [string, string][] = [
@@ -173,7 +173,7 @@ describe('the error', () => {
 describe('toSendError()', () => {
   const failure = (code: string) => Object.assign(new Error(`connect ${code}`), { code })
 
-  test('toSendError() takes the most telling of the errors of several addresses', () => {
+  test('toSendError() returns the most useful of the errors of several addresses', () => {
     const several: [codes: string[], expected: string][] = [
       [['ETIMEDOUT', 'ECONNREFUSED'], 'connection_refused'],
       [['ENETUNREACH', 'ETIMEDOUT'], 'timeout'],
@@ -186,7 +186,7 @@ describe('toSendError()', () => {
     }
   })
 
-  test('toSendError() tells the faults of TLS apart, before and after the handshake', () => {
+  test('toSendError() distinguishes TLS failures before and after the handshake', () => {
     const meanings: readonly [code: string, expected: string][] = [
       ['CERT_HAS_EXPIRED', 'tls_certificate_expired'],
       ['CERT_NOT_YET_VALID', 'tls_certificate_expired'],
@@ -203,7 +203,7 @@ describe('toSendError()', () => {
       assert.equal(toSendError(failure(code), 'connection_failed').code, expected, code)
   })
 
-  test('toSendError() makes a SendError of any thrown value', () => {
+  test('toSendError() converts any thrown value to a SendError', () => {
     for (const thrown of ['text', undefined, null, {}, new Error('bug'), failure('E_NEW')]) {
       assert.equal(toSendError(thrown, 'sender_failed').code, 'sender_failed')
     }
@@ -211,7 +211,7 @@ describe('toSendError()', () => {
 })
 
 describe('the body', () => {
-  test('the body is read up to 4 KiB: an endless body is an answer, and its connection is closed', async (context) => {
+  test('the body is read up to 4 KiB, so an endless one is a response, and its connection is closed', async (context) => {
     let written = 0
     const receiver = await startReceiver(context, (response) => {
       const chunk = Buffer.alloc(16_384, 'a')
@@ -226,18 +226,18 @@ describe('the body', () => {
     assert.equal(answer.status, 200)
     assert.equal(answer.bodyExcerpt, 'a'.repeat(4096))
     await closed(await accepted)
-    // No more than the buffers of two sockets hold.
+    // This is what fits into the buffers of two sockets.
     assert.ok(written < 16 * 1024 * 1024, `${written} bytes`)
   })
 
-  test('the body may stop coming after 4 KiB', async (context) => {
+  test('the body may stop after 4 KiB', async (context) => {
     const receiver = await startReceiver(context, (response) => response.write('b'.repeat(4096)))
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(answer.status, 200)
     assert.equal(answer.bodyExcerpt, 'b'.repeat(4096))
   })
 
-  test('the body below 4 KiB leaves its connection open for the next attempt', async (context) => {
+  test("the body leaves its connection open for the next attempt if it's below 4 KiB", async (context) => {
     const receiver = await startReceiver(context, (response) => response.end('c'.repeat(4095)))
     const sender = createLocalSender(context)
     for (let count = 0; count < 2; count += 1) {

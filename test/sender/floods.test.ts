@@ -12,12 +12,14 @@ import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
 import { assertFailed, createLocalSender, createSender, makeRequest } from './_setup.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
-/** The bytes that a destroyed socket may have read: up to the end of a piece, and another piece. */
+/** How many bytes a destroyed socket may have read, which is up to the end of a piece and another one. */
 const READ_AHEAD_BYTES = 2 * 2048
-/** The bytes of TLS: the handshake, the tickets, and a record that is not decrypted before it is whole. */
+/**
+ * The overhead of TLS, which includes the handshake, tickets, and a record that can't be decrypted until it's complete.
+ */
 const TLS_BYTES = 32 * 1024
 
-/** Collects the client's sockets to a port, in the order of their making. */
+/** Collects the client's sockets to a port in the order in which they were created. */
 function watchSockets(context: TestContext, port: number): Socket[] {
   const sockets: Socket[] = []
   const add = (message: unknown): void => {
@@ -43,19 +45,19 @@ async function startFlood(context: TestContext, flood: Flood, isSecure = false):
   return (server.address() as AddressInfo).port
 }
 
-// --- Answers without end ---
+// --- Endless responses ---
 
 describe('a flood', () => {
   for (const isSecure of [false, true]) {
     const protocol = isSecure ? 'https' : 'http'
     for (const [what, flood] of Object.entries<Flood>({ ...FLOODS, ...FURTHER_FLOODS })) {
-      test(`a flood of ${what} (${protocol}) ends the attempt, after few bytes`, async (context) => {
+      test(`a flood of ${what} (${protocol}) ends the attempt after a few bytes`, async (context) => {
         const port = await startFlood(context, flood, isSecure)
         const sockets = watchSockets(context, port)
         const sender = createLocalSender(context, { ca: CERTIFICATE })
         const answer = await sender.send(makeRequest(`${protocol}://127.0.0.1:${port}`))
         const isOfBytes = what === 'small chunks with long extensions'
-        // A head that has arrived is the response, whatever follows.
+        // Once a head has arrived, it's the response, whatever follows.
         if (flood.start.includes('\r\n\r\n')) assert.deepEqual([answer.status, answer.error], [200, null])
         else
           assertFailed(
@@ -77,7 +79,7 @@ describe('a flood', () => {
     }
   }
 
-  test('a flood in place of a handshake ends the attempt after 1 MiB', async (context) => {
+  test('a flood instead of a handshake ends the attempt after 1 MiB', async (context) => {
     const port = await startFlood(context, HELLO_REQUESTS)
     const sockets = watchSockets(context, port)
     const answer = await createLocalSender(context).send(makeRequest(`https://127.0.0.1:${port}`))
@@ -91,7 +93,7 @@ describe('a flood', () => {
     await closed(socket)
   })
 
-  test('a flood of each kind on 16 endpoints leaves the other endpoints their answers', async (context) => {
+  test("floods of each kind on 16 endpoints don't prevent the other endpoints from responding", async (context) => {
     const ports = await Promise.all(Object.values<Flood>(FLOODS).map((flood) => startFlood(context, flood)))
     const receiver = await startReceiver(context)
     const sender = createLocalSender(context)
@@ -105,7 +107,7 @@ describe('a flood', () => {
       assert.ok(status === 200 || error === 'invalid_response', String(error))
   })
 
-  test('requests to renegotiate TLS are not followed', async (context) => {
+  test('requests to renegotiate TLS are ignored', async (context) => {
     let handshakes = 0
     const server = createSecureServer(
       { cert: CERTIFICATE, key: PRIVATE_KEY, maxVersion: 'TLSv1.2' },
@@ -126,16 +128,16 @@ describe('a flood', () => {
   })
 })
 
-describe('interim answers', () => {
+describe('interim responses', () => {
   const hint = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
 
-  test('interim answers: 16 may come before the answer', async (context) => {
+  test('interim responses: 16 are allowed before the response', async (context) => {
     const receiver = await startRawReceiver(context, replyWith(hint.repeat(16) + OK))
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.deepEqual([answer.status, answer.bodyExcerpt], [200, 'ok'], answer.detail ?? '')
   })
 
-  test('interim answers: 17 are invalid, before any answer and at any speed', async (context) => {
+  test('interim responses: 17 are invalid before any response and at any speed', async (context) => {
     const atOnce = (socket: Socket): void => void socket.write(hint.repeat(17) + OK)
     const slowly = async (socket: Socket): Promise<void> => {
       for (let count = 0; count < 17 && !socket.destroyed; count += 1) {
@@ -152,7 +154,7 @@ describe('interim answers', () => {
     }
   })
 
-  test('interim answers are counted anew for each attempt on a connection', async (context) => {
+  test('interim responses are counted from zero for each attempt on a connection', async (context) => {
     const receiver = await startRawReceiver(context, (socket) =>
       socket.on('data', () => socket.write(hint.repeat(16) + OK)),
     )
@@ -164,10 +166,10 @@ describe('interim answers', () => {
   })
 })
 
-describe('an answer that is large but ends', () => {
+describe('a large response that ends', () => {
   for (const isSecure of [false, true]) {
     const protocol = isSecure ? 'https' : 'http'
-    test(`15 KiB of headers and a body of 4095 bytes, in drops and at once, are read whole (${protocol})`, async (context) => {
+    test(`15 KiB of headers and a body of 4095 bytes are read completely, bit by bit and at once (${protocol})`, async (context) => {
       const headers = Array.from({ length: 15 }, (_, index) => `X-${index}: ${'a'.repeat(1000)}\r\n`).join('')
       const text = `HTTP/1.1 200 OK\r\n${headers}Content-Length: 4095\r\n\r\n${'b'.repeat(4095)}`
       const drop = async (socket: Socket): Promise<void> => {
@@ -208,7 +210,7 @@ describe('an idle connection', () => {
     'an interim answer': 'HTTP/1.1 103 Early Hints\r\n\r\n',
     'anything else': '\0',
   })) {
-    test(`an idle connection on which ${what} arrives is closed, and answers nothing`, async (context) => {
+    test(`an idle connection is closed if ${what} arrives, which isn't treated as a response`, async (context) => {
       const receiver = await startRawReceiver(context, replyWith(OK))
       const sender = createLocalSender(context)
       assert.equal((await sender.send(makeRequest(receiver.origin))).bodyExcerpt, 'ok')
@@ -220,7 +222,7 @@ describe('an idle connection', () => {
       assert.equal(receiver.accepted, 2)
     })
 
-    test(`an attempt that begins when ${what} has just arrived takes another connection`, async (context) => {
+    test(`an attempt that starts just after ${what} has arrived uses another connection`, async (context) => {
       let count = 0
       const receiver = await startRawReceiver(context, (socket) => {
         count += 1
@@ -230,14 +232,14 @@ describe('an idle connection', () => {
       const sender = createLocalSender(context)
       assert.equal((await sender.send(makeRequest(receiver.origin))).bodyExcerpt, '1')
       for (const socket of receiver.sockets) socket.write(bytes)
-      // The system has the bytes when write() returns; the sender after the next poll of the event loop.
+      // When write() returns, the system has the bytes. The sender has them after the event loop has polled again.
       for (let pass = 0; pass < 2; pass += 1) await new Promise(setImmediate)
       assert.equal((await sender.send(makeRequest(receiver.origin))).bodyExcerpt, '2')
       assert.equal(receiver.accepted, 2)
     })
   }
 
-  test('an idle connection is closed when an answer came with another answer behind', async (context) => {
+  test('an idle connection is closed if a response was followed by another one', async (context) => {
     let count = 0
     const receiver = await startRawReceiver(context, (socket) => {
       count += 1
@@ -250,7 +252,7 @@ describe('an idle connection', () => {
     assert.equal(receiver.accepted, 2)
   })
 
-  test('an idle connection on which encrypted bytes arrive is closed', async (context) => {
+  test('an idle connection is closed if encrypted bytes arrive', async (context) => {
     const server = createSecureServer({ cert: CERTIFICATE, key: PRIVATE_KEY }, (socket) => {
       socket
         .on('error', () => {})
@@ -271,7 +273,7 @@ describe('an idle connection', () => {
 // --- Turns ---
 
 describe('createReadingTurns()', () => {
-  test('reading waits for a later part of the loop, and is done in order', async () => {
+  test('reading waits for a later phase of the event loop and happens in order', async () => {
     const turns = createReadingTurns()
     const done: number[] = []
     for (const piece of [1, 2, 3]) turns.wait(() => done.push(piece))
@@ -281,14 +283,14 @@ describe('createReadingTurns()', () => {
     assert.deepEqual(done, [1, 2, 3])
   })
 
-  test('long reading leaves the event loop to other work after each piece', async () => {
+  test('long reading lets the event loop do other work after each piece', async () => {
     const turns = createReadingTurns()
     const events: string[] = []
     for (const piece of ['a', 'b', 'c']) {
       turns.wait(() => {
         events.push(piece)
         const until = performance.now() + 2
-        // In the next tick, as streams parse.
+        // In the next tick, which is when streams parse.
         process.nextTick(() => {
           while (performance.now() < until);
         })

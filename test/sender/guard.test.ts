@@ -19,7 +19,7 @@ import { assertFailed, createSender, makeRequest, resolveTo, toLookupAddress } f
 
 const REFUSED = 'destination_not_allowed'
 
-test('an address in the URL is refused in every spelling, and never dialled', async (context) => {
+test('an address in the URL is rejected in every spelling and never connected to', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, { allowHttp: true, lookup: () => assert.fail('looked up') })
   const hosts = [
@@ -39,7 +39,7 @@ test('an address in the URL is refused in every spelling, and never dialled', as
   assert.equal(receiver.accepted, 0)
 })
 
-test('nothing is sent to a refused URL, and the detail names the reason', async (context) => {
+test('nothing is sent to a rejected URL, and the detail has the reason', async (context) => {
   const sender = createSender(context, { lookup: () => assert.fail('looked up') })
   const refusals: Record<string, RegExp> = {
     'http://example.com': /must be https/,
@@ -52,7 +52,7 @@ test('nothing is sent to a refused URL, and the detail names the reason', async 
   }
 })
 
-test('a name that resolves to a refused address is refused before anything connects', async (context) => {
+test('a name that resolves to a rejected address is rejected before connecting', async (context) => {
   const receiver = await startSecureReceiver(context)
   const sender = createSender(context, { lookup: resolveTo('127.0.0.1'), ca: CERTIFICATE })
   const answer = await sender.send(makeRequest(`https://receiver.test:${receiver.port}`))
@@ -61,7 +61,7 @@ test('a name that resolves to a refused address is refused before anything conne
   assert.equal(answer.timings?.connectMs, null)
 })
 
-test('a name with a public and a refused address is refused, in any order of the addresses', async (context) => {
+test('a name with a public and a rejected address is rejected, in any order', async (context) => {
   const receiver = await startReceiver(context)
   for (const addresses of [
     ['8.8.8.8', '127.0.0.1'],
@@ -74,7 +74,7 @@ test('a name with a public and a refused address is refused, in any order of the
   assert.equal(receiver.accepted, 0)
 })
 
-test('a name that does not exist fails like a name with a refused address, except for the detail', async (context) => {
+test("a name that doesn't exist fails like one with a rejected address, except for the detail", async (context) => {
   const missing: Lookup = (_hostname, _options, callback) =>
     callback(Object.assign(new Error('queryA ENOTFOUND receiver.test'), { code: 'ENOTFOUND' }), [])
   const answers = []
@@ -88,7 +88,7 @@ test('a name that does not exist fails like a name with a refused address, excep
   for (const answer of answers) assert.deepEqual(answer, answers[0])
 })
 
-test('a name with failing name servers is dns_failed', async (context) => {
+test('a name whose name servers fail is dns_failed', async (context) => {
   for (const code of ['ESERVFAIL', 'ETIMEOUT', 'EAI_AGAIN']) {
     const lookup: Lookup = (_hostname, _options, callback) =>
       callback(Object.assign(new Error(`queryA ${code}`), { code }), [])
@@ -97,7 +97,7 @@ test('a name with failing name servers is dns_failed', async (context) => {
   }
 })
 
-test('addresses that the host refuses get nothing, also where private networks are allowed', async (context) => {
+test('addresses that the host rejects get nothing, even if private networks are allowed', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, {
     allowPrivateNetworks: true,
@@ -112,7 +112,7 @@ test('addresses that the host refuses get nothing, also where private networks a
   assert.equal(receiver.accepted, 0)
 })
 
-test('the verdict falls on every dial: an answer that was judged before is worth nothing', async (context) => {
+test('every connection is checked, whatever an earlier lookup returned', async (context) => {
   const receiver = await startReceiver(context, (response) => response.setHeader('Connection', 'close').end())
   const answers = ['127.0.0.1', '127.0.0.2']
   const guard = allowing('127.0.0.1', () => [answers.shift() ?? ''])
@@ -121,7 +121,7 @@ test('the verdict falls on every dial: an answer that was judged before is worth
   assert.equal(receiver.accepted, 1)
 })
 
-test('the socket connects to the judged addresses: the name is resolved once for a dial', async (context) => {
+test('the socket connects to the checked addresses: a name is only resolved once per connection', async (context) => {
   const receiver = await startReceiver(context)
   const answers = ['127.0.0.1', '127.0.0.2']
   const guard = allowing('127.0.0.1', () => [answers.shift() ?? ''])
@@ -130,8 +130,8 @@ test('the socket connects to the judged addresses: the name is resolved once for
   assert.deepEqual(answers, ['127.0.0.2'])
 })
 
-test('an address at the other end that is not allowed gets no byte', async (context) => {
-  // The system takes 0.0.0.0 for this machine, so the address at the other end is not the one that was judged.
+test("nothing is sent if the remote address isn't allowed", async (context) => {
+  // The system treats 0.0.0.0 as this machine, so the remote address isn't the one that was checked.
   const bytes: Buffer[] = []
   const receiver = await startRawReceiver(context, (socket) =>
     socket.on('data', (chunk) => bytes.push(chunk)),
@@ -147,14 +147,14 @@ test('an address at the other end that is not allowed gets no byte', async (cont
   assert.deepEqual(bytes, [])
 })
 
-test('an address in the URL is judged at the dial too', async (context) => {
+test('an address in the URL is also checked when connecting', async (context) => {
   const receiver = await startReceiver(context)
   const guard = allowing('192.0.2.1', () => assert.fail('looked up'))
   await assert.rejects(connectTo('127.0.0.1', receiver.port, guard), { code: REFUSED })
   assert.equal(receiver.accepted, 0)
 })
 
-test('a dial is reported once, also when the connection breaks later', async (context) => {
+test('connecting is reported once, even if the connection breaks later', async (context) => {
   const receiver = await startRawReceiver(context, (socket) =>
     socket.once('data', () => socket.resetAndDestroy()),
   )
@@ -170,7 +170,7 @@ test('a dial is reported once, also when the connection breaks later', async (co
   assert.deepEqual(reports, [null])
 })
 
-test('all judged addresses are tried when an address does not answer', async (context) => {
+test("all checked addresses are tried if one doesn't respond", async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, {
     allowPrivateNetworks: true,
@@ -181,7 +181,7 @@ test('all judged addresses are tried when an address does not answer', async (co
   assert.equal(answer.status, 200, answer.detail ?? '')
 })
 
-test('a connection that was vetted is used again without a further lookup', async (context) => {
+test('a connection that was checked is used again without another lookup', async (context) => {
   const receiver = await startReceiver(context)
   let lookups = 0
   const lookup: Lookup = (hostname, options, callback) => {
@@ -195,7 +195,7 @@ test('a connection that was vetted is used again without a further lookup', asyn
   assert.deepEqual([lookups, receiver.accepted], [1, 1])
 })
 
-test('attempts that dial the same name at once share one lookup, and the next attempt does not', async () => {
+test("attempts that connect to the same name at once share a lookup, and the next one doesn't", async () => {
   const waiting: (() => void)[] = []
   const resolve = shareLookups((_hostname, _options, callback) => {
     waiting.push(() => callback(null, [toLookupAddress('8.8.8.8')]))
@@ -210,7 +210,7 @@ test('attempts that dial the same name at once share one lookup, and the next at
   await next
 })
 
-test('a lookup that never calls back does not block the name for ever', async () => {
+test("a lookup that never calls back doesn't block the name forever", async () => {
   let isLost = true
   const resolve = shareLookups((hostname, options, callback) => {
     if (!isLost) resolveTo('8.8.8.8')(hostname, options, callback)
@@ -221,7 +221,7 @@ test('a lookup that never calls back does not block the name for ever', async ()
   assert.deepEqual(await resolve('a.test'), [toLookupAddress('8.8.8.8')])
 })
 
-/** A guard that allows a single address. */
+/** A guard that only allows one address. */
 function allowing(allowed: string, resolve: () => string[]): AddressGuard {
   return {
     resolve: async () => resolve().map(toLookupAddress),

@@ -9,7 +9,7 @@ import { readSenderOptions, type WebhookSenderOptions } from '../../lib/sender/s
 import { publicLookup } from '../../lib/webhooks/dns-lookup.ts'
 import { CERTIFICATE } from './_receiver-certificate.ts'
 
-test('the defaults are the documented defaults', () => {
+test('the defaults are as documented', () => {
   const { lookup, ...settings } = readSenderOptions({})
   assert.equal(lookup, publicLookup)
   assert.equal(readSenderOptions({ allowPrivateNetworks: true }).lookup, systemLookup)
@@ -22,12 +22,12 @@ test('the defaults are the documented defaults', () => {
   })
 })
 
-test('the version that requests name is the version of the package', () => {
+test('the version in requests is the version of the package', () => {
   const text = readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
   assert.equal(VERSION, JSON.parse(text).version)
 })
 
-test('every option is taken', () => {
+test('every option is accepted', () => {
   const lookup = () => {}
   const options: WebhookSenderOptions = {
     allowPrivateNetworks: true,
@@ -51,7 +51,7 @@ test('every option is taken', () => {
   assert.deepEqual(readSenderOptions({ ca: CERTIFICATE }).ca, [CERTIFICATE])
 })
 
-test('a range of refuseAddresses that cannot be used is named', () => {
+test('an invalid range in refuseAddresses is named', () => {
   assert.throws(() => createWebhookSender({ refuseAddresses: ['198.51.100.0/24', '10.1.2.3/8'] }), {
     name: 'TypeError',
     message:
@@ -61,7 +61,7 @@ test('a range of refuseAddresses that cannot be used is named', () => {
 })
 
 const refusals: readonly [name: string, values: readonly unknown[], error: typeof TypeError][] = [
-  // An environment variable holds text: 'false' must not switch the guard off.
+  // Environment variables are strings. 'false' must not disable the guard.
   ['allowPrivateNetworks', ['false', 'true', 1, null], TypeError],
   ['allowHttp', ['false', 0, null], TypeError],
   [
@@ -93,7 +93,7 @@ const refusals: readonly [name: string, values: readonly unknown[], error: typeo
   ['ca', ['', [], ['x'], [CERTIFICATE, ''], '/etc/ca.pem', 1, null], TypeError],
 ]
 for (const [name, values, error] of refusals) {
-  test(`an option '${name}' that cannot be used is refused at construction, by name`, () => {
+  test(`an invalid option '${name}' is rejected at construction by name`, () => {
     for (const value of values) {
       assert.throws(
         () => createWebhookSender({ [name]: value }),

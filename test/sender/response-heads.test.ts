@@ -8,9 +8,9 @@ interface Case {
   readonly response: string
   readonly status?: number
   readonly excerpt?: string
-  /** The connections that two attempts need. Default 1. */
+  /** The number of connections needed for two attempts. Defaults to 1. */
   readonly connections?: number
-  /** True: the receiver closes the connection after the response. */
+  /** Whether the receiver closes the connection after the response. */
   readonly isClosing?: boolean
 }
 

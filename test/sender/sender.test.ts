@@ -9,7 +9,7 @@ import { CERTIFICATE } from './_receiver-certificate.ts'
 import { createLocalSender, createSender, makeRequest, resolveTo } from './_setup.ts'
 
 describe('the request', () => {
-  test('the request is one POST with the headers and the body as given, byte for byte', async (context) => {
+  test('the request is one POST with exactly the given headers and body', async (context) => {
     const receiver = await startReceiver(context)
     const request = makeRequest(`${receiver.origin}/hooks/1?a=b%20c#fragment`)
     const answer = await createLocalSender(context).send(request)
@@ -32,7 +32,7 @@ describe('the request', () => {
     })
   })
 
-  test('the request keeps the spelling of header names, and of equal names the last', async (context) => {
+  test('the request keeps the spelling of header names, and the last of equal names', async (context) => {
     const receiver = await startReceiver(context)
     const request = makeRequest(receiver.origin)
     await createLocalSender(context).send({
@@ -48,7 +48,7 @@ describe('the request', () => {
     assert.equal(receiver.requests[0]?.headers['x-own'], 'é')
   })
 
-  test('the request leaves out headers that are the connection’s business or name another sender', async (context) => {
+  test('the request leaves out headers reserved for the connection or the sender', async (context) => {
     const receiver = await startReceiver(context)
     const answer = await createLocalSender(context, { userAgent: 'Acme-Webhooks/2' }).send(
       makeRequest(receiver.origin, {
@@ -75,7 +75,7 @@ describe('the request', () => {
   })
 
   for (const protocol of ['http', 'https'] as const)
-    test(`the request has no header of a tracing agent, which adds to all requests of undici (${protocol})`, async (context) => {
+    test(`the request has no headers of tracing agents, which add them to all undici requests (${protocol})`, async (context) => {
       const instrument = (message: unknown): void => {
         const { request } = message as { request: { addHeader(name: string, value: string): void } }
         request.addHeader('traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')
@@ -95,16 +95,16 @@ describe('the request', () => {
       assert.doesNotMatch(`${first} ${second}`, /traceparent|baggage|forged/i)
     })
 
-  test('the request asks for nothing to be compressed', async (context) => {
+  test("the request doesn't ask for compression", async (context) => {
     const receiver = await startReceiver(context)
     await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(receiver.requests[0]?.headers['accept-encoding'], undefined)
   })
 })
 
-describe('the answer', () => {
+describe('the response', () => {
   for (const status of [200, 204, 299, 400, 404, 410, 429, 500, 503, 599]) {
-    test(`the answer has the status ${status} that came, and no error`, async (context) => {
+    test(`the response has the status ${status} that was sent, and no error`, async (context) => {
       const receiver = await startReceiver(context, (response) => response.writeHead(status).end())
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assert.equal(answer.status, status)
@@ -114,7 +114,7 @@ describe('the answer', () => {
     })
   }
 
-  test('the answer is the last after interim answers', async (context) => {
+  test('the response is the one after all interim responses', async (context) => {
     const receiver = await startRawReceiver(
       context,
       replyWith(
@@ -127,7 +127,7 @@ describe('the answer', () => {
   })
 
   for (const status of [301, 302, 303, 307, 308]) {
-    test(`a redirect (${status}) is not followed, to any destination`, async (context) => {
+    test(`a redirect (${status}) is not followed to any destination`, async (context) => {
       const target = await startReceiver(context)
       const receiver = await startReceiver(context, (response) =>
         response.writeHead(status, { Location: `${target.origin}/admin` }).end('moved'),
@@ -142,14 +142,14 @@ describe('the answer', () => {
     })
   }
 
-  test('the answer has the beginning of the body as text, without characters that a database cannot hold', async (context) => {
+  test("the response has the start of the body as a string without characters that databases can't store", async (context) => {
     const body = Buffer.concat([Buffer.from('é 🏺\n\0\x1b[31m'), Buffer.of(0xff, 0xed, 0xa0, 0x80)])
     const receiver = await startReceiver(context, (response) => response.end(body))
     const { bodyExcerpt } = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(bodyExcerpt, 'é 🏺\n\\u{0}\\u{1b}[31m\uFFFD\uFFFD\uFFFD\uFFFD')
   })
 
-  test('the excerpt has U+FFFD for bytes that are not UTF-8, also the last, and for nothing else', async (context) => {
+  test("the excerpt has U+FFFD for bytes that aren't UTF-8, including the last, and for nothing else", async (context) => {
     const latin = Buffer.from('refusé', 'latin1')
     for (const [body, excerpt] of [
       [latin, 'refus\uFFFD'],
@@ -165,7 +165,7 @@ describe('the answer', () => {
     }
   })
 
-  test('the answer has an empty excerpt of a compressed body, which is not unpacked', async (context) => {
+  test("the response has an empty excerpt if the body is compressed, which isn't decompressed", async (context) => {
     const receiver = await startReceiver(context, (response) =>
       response.setHeader('Content-Encoding', 'gzip').end(gzipSync('secret')),
     )
@@ -174,7 +174,7 @@ describe('the answer', () => {
     assert.equal(answer.bodyExcerpt, '')
   })
 
-  test('the answer has the wait of Retry-After, by the clock of the other side', async (context) => {
+  test("the response has the wait of Retry-After by the other side's clock", async (context) => {
     const date = 'Sat, 21 Nov 2020 10:00:00 GMT'
     const asked = ['120', 'Sat, 21 Nov 2020 10:01:30 GMT', 'Sat, 21 Nov 2020 09:00:00 GMT', '\t7 ', 'soon']
     const receiver = await startReceiver(context, (response) =>
@@ -190,7 +190,7 @@ describe('the answer', () => {
 })
 
 describe('TLS', () => {
-  test('TLS is spoken with the name of the URL, and the certificate is checked', async (context) => {
+  test('TLS uses the name in the URL, and the certificate is checked', async (context) => {
     const names: unknown[] = []
     const receiver = await startSecureReceiver(context, (response) => {
       names.push(response.socket instanceof TLSSocket && response.socket.servername)
@@ -205,13 +205,13 @@ describe('TLS', () => {
       const answer = await sender.send(makeRequest(`https://${host}:${receiver.port}/`))
       assert.deepEqual([answer.status, answer.bodyExcerpt], [200, 'ok'], `${host}: ${answer.detail}`)
     }
-    // RFC 6066: a name without the dot of the root, and no address.
+    // RFC 6066: the name has no trailing dot and is not an address.
     assert.deepEqual(names, ['receiver.test', 'a.receiver.test', 'receiver.test', false])
   })
 })
 
 describe('the timings', () => {
-  test('the timings have each part, and null for the parts that an open connection does not need', async (context) => {
+  test("the timings have each phase, and null for those that an open connection doesn't need", async (context) => {
     const receiver = await startSecureReceiver(context, (response) => setTimeout(() => response.end(), 30))
     const sender = createSender(context, {
       allowPrivateNetworks: true,

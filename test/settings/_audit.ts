@@ -12,17 +12,17 @@ export const SENDER: WebhookSender = {
   close: async () => {},
 }
 
-/** The parts that a call needs. */
+/** What a call needs. */
 export interface Given {
   readonly settings: DeveloperSettings
   readonly store: BusinessApiStore
   readonly organizationId: string
-  /** Of an endpoint and of a key that are there. */
+  /** Ids of an existing endpoint and key. */
   readonly endpointId: string
   readonly keyId: string
 }
 
-/** Makes a function that sets an organization up, with an endpoint and a key. */
+/** Creates a function that sets up an organization with an endpoint and a key. */
 export function createSetUp(open: () => BusinessApiStore) {
   return async function setUp(): Promise<Given> {
     const store = named(open(), { importedKeys: { pattern: /^old_/ } })

@@ -7,7 +7,7 @@ export function idsOf(deliveries: readonly { readonly id: string }[]): string[] 
   return deliveries.map(({ id }) => id)
 }
 
-/** Makes a function that sets an organization up, with an endpoint for every type. */
+/** Creates a function that sets up an organization with an endpoint for all types. */
 export function createSetUp(open: () => BusinessApiStore) {
   return async function setUp(wrap: (store: BusinessApiStore) => BusinessApiStore = (store) => store) {
     const store = wrap(open())
@@ -33,13 +33,13 @@ export async function publishSeveral({ store, organizationId }: SetUp, count: nu
   return eventIds
 }
 
-/** Delivery ids are in the order of the events only for events of different milliseconds. */
+/** Delivery ids are only in the order of the events if those are from different milliseconds. */
 export async function nextMillisecond(): Promise<void> {
   const now = Date.now()
   while (Date.now() === now) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Makes skipped deliveries, of each event to each endpoint; gives the endpoints. */
+/** Creates skipped deliveries of each event to each endpoint, and returns the endpoints. */
 export async function skipMany(given: SetUp, events: number, endpoints: number): Promise<string[]> {
   const { store, organizationId, register } = given
   const endpointIds = [given.endpointId]
@@ -49,7 +49,7 @@ export async function skipMany(given: SetUp, events: number, endpoints: number):
   return endpointIds
 }
 
-/** Makes a delivery in each state; gives the ids by state. */
+/** Creates a delivery in each state, and returns their ids by state. */
 export async function makeOfEachState(given: SetUp): Promise<Record<Delivery['state'], string>> {
   const { store, organizationId, endpoints, endpointId, deliveries } = given
   const made: Partial<Record<Delivery['state'], string>> = {}

@@ -13,7 +13,7 @@ export const KEY = randomBytes(32)
 export const URL = 'https://hooks.example.com/business?from=%C3%A9#x'
 export const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
-/** Makes a function that sets a new organization up, without name lookups. */
+/** Creates a function that sets up a new organization without DNS lookups. */
 export function createSetUp(open: () => BusinessApiStore) {
   return function setUp(options: DeveloperSettingsOptions = {}, names: ServiceOptions = {}) {
     const store = named(open(), names)
@@ -27,7 +27,7 @@ export function createSetUp(open: () => BusinessApiStore) {
   }
 }
 
-/** The secrets that sign for an endpoint now, the current secret first. */
+/** Returns the secrets that currently sign for an endpoint, current one first. */
 export async function readSigningSecrets(store: BusinessApiStore, organizationId: string): Promise<string[]> {
   await publish(store, organizationId)
   const claimed = await claim(store, organizationId)

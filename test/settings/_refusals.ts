@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { BusinessApiError, type ErrorCode } from '../../lib/base/errors.ts'
 
-/** Asserts that a call is refused with a code and a text that names the action and the fault. */
+/** Asserts that a call is rejected with a code and a message that names the action and the problem. */
 export async function assertRefused(
   call: Promise<unknown>,
   code: ErrorCode,
@@ -20,7 +20,7 @@ export async function assertRefused(
   })
 }
 
-/** A value that the compiler would refuse, as JavaScript hosts may pass. */
+/** Allows values that the compiler would reject, which JavaScript hosts could pass. */
 export function untyped<T>(value: unknown): T {
   return value as T
 }

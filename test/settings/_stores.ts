@@ -7,11 +7,11 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { AttemptResult, ClaimedDelivery } from '../../lib/webhooks/claims.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The settings of webhooks on every store: an administrator must see the same on each store.
+// The webhook settings on every store. An administrator must see the same on each of them.
 
 /**
- * Registers tests once for each store. The tests may share a store and run one after another, each in new
- * organizations: see {@link newOrganization}.
+ * Registers tests for each store. The tests may share a store and run one after another, each in new organizations
+ * (see {@link newOrganization}).
  */
 export function describeOnEveryStore(register: (open: () => BusinessApiStore) => void): void {
   describe('on the memory store', () => register(() => createMemoryStore()))
@@ -33,7 +33,7 @@ export function describeOnEveryStore(register: (open: () => BusinessApiStore) =>
 
 let organizations = 0
 
-/** Makes the name of an unused organization. */
+/** Returns the name of an unused organization. */
 export function newOrganization(): string {
   organizations++
   return `org_settings_${organizations}`
@@ -41,7 +41,7 @@ export function newOrganization(): string {
 
 const ids = createIds()
 
-/** Publishes an event; gives the id. */
+/** Publishes an event and returns its id. */
 export async function publish(
   store: BusinessApiStore,
   organizationId: string,
@@ -55,7 +55,7 @@ export async function publish(
   return id
 }
 
-/** Claims the due deliveries of a single organization, as a delivery loop does. */
+/** Claims the due deliveries of one organization like a delivery loop does. */
 export async function claim(
   store: BusinessApiStore,
   organizationId: string,
@@ -70,7 +70,7 @@ export async function claim(
   return claimed
 }
 
-/** As many as loops claim at once: thousands of deliveries in a statement can take longer than a statement may. */
+/** The size of a loop's claims, because claiming thousands at once could exceed the statement timeout. */
 const CLAIM_MAX = 250
 
 async function claimSome(
@@ -93,14 +93,14 @@ async function claimSome(
   return deliveries.map((delivery) => ({ ...delivery, token }))
 }
 
-/** A delivery with the token that fences its result. */
+/** A delivery with the token needed to write its result. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
 }
 
 /**
- * Records one attempt of each delivery, all with the same outcome; {@link AttemptResult.reason} is `http_500` for a
- * failed delivery.
+ * Records an attempt of each delivery with the same outcome. The {@link AttemptResult.reason} of failed
+ * ones is `http_500`.
  */
 export async function record(
   store: BusinessApiStore,

@@ -23,7 +23,7 @@ async function createHost(): Promise<{
   return { tenant, activity }
 }
 
-test('activity() shows the last 24 hours by hour, with an interval for every hour', async () => {
+test('activity() returns the last 24 hours, with an interval for every hour', async () => {
   const { tenant, activity } = await createHost()
   const { from, to, interval, series, totals, endpoints, ...now } = await activity(tenant.id)
   assert.deepEqual([from, to, interval], ['2026-11-09T13:00:00.000Z', '2026-11-10T13:00:00.000Z', 'hour'])
@@ -42,7 +42,7 @@ test('activity() shows the last 24 hours by hour, with an interval for every hou
   assert.deepEqual([endpoints, now], [[], { pendingNow: 0, failedNow: 0, apiKeysInUse: 0 }])
 })
 
-test('activity() adds up the results of a period, by interval and in all, with what waits now', async () => {
+test('activity() adds up the results of a period by interval and in total, with what is pending now', async () => {
   const { tenant, activity } = await createHost()
   await tenant.insertEndpoint()
   await tenant.store.apiKeys.markUsed(tenant.id, tenant.key.id)
@@ -87,7 +87,7 @@ test('activity() adds up the results of a period, by interval and in all, with w
   )
 })
 
-test('activity() lists the endpoints in order of trouble', async () => {
+test('activity() lists endpoints with problems first', async () => {
   const { tenant, activity } = await createHost()
   const types = [
     'client.created',
@@ -103,11 +103,11 @@ test('activity() lists the endpoints in order of trouble', async () => {
   const of = (type: string) => deliveries.filter((delivery) => delivery.type === type)
   await writeResults(tenant, [
     ...of('client.created').map((one) => success(one)),
-    // Two failed for good and one succeeded since.
+    // Two failed for good and one succeeded after that.
     ...of('lead.created').map((one, index) =>
       index < 2 ? lastFailure(one, { endedAgoMs: 20 }) : success(one),
     ),
-    // One failed attempt, and failing now.
+    // One failed attempt, currently failing.
     ...of('invoice.paid').map((one, index) => (index < 2 ? success(one, { endedAgoMs: 20 }) : failure(one))),
     ...of('proposal.sent').map((one, index) => (index < 1 ? failure(one, { endedAgoMs: 20 }) : success(one))),
   ])
@@ -128,7 +128,7 @@ test('activity() lists the endpoints in order of trouble', async () => {
   assert.deepEqual([only?.delivered, only?.failed, others], [1, 2, []])
 })
 
-test('activity() refuses a period that is empty, or outside of what is kept', async () => {
+test("activity() rejects a period that is empty or isn't kept", async () => {
   const { tenant, activity } = await createHost()
   const refused = (query: object, reason: RegExp): Promise<void> =>
     assertRefused(activity(tenant.id, query), INVALID_INPUT, 'Cannot show the activity', reason)
@@ -138,7 +138,7 @@ test('activity() refuses a period that is empty, or outside of what is kept', as
   await refused({ interval: 'week' }, /interval must be/)
 })
 
-test('percentileOf() is more than half of the true value and less than double', () => {
+test('percentileOf() is between half and twice the true value', () => {
   assert.equal(percentileOf([], 0.5), null)
   for (const durationMs of [1, 7.9, 8, 15, 100, 1023, 5000, 9000, 11_999]) {
     for (const count of [1, 2, 1000]) {

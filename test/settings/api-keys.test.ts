@@ -13,7 +13,7 @@ const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const ORG = 'org_1'
 const LIMITS = { key: { perSecond: 1, burst: 10 }, organization: { perSecond: 1, burst: 10 } }
 
-/** Settings on a new store, with a clock that stands still until moved. */
+/** Settings on a new store with a clock that stands still until it's moved. */
 function setUp(options: DeveloperSettingsOptions = {}, names: ServiceOptions = {}) {
   let now = NOW
   const clock = () => now
@@ -31,7 +31,7 @@ function setUp(options: DeveloperSettingsOptions = {}, names: ServiceOptions = {
 
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'] }
 
-/** Asserts that a call is refused, with a text that names the action and the fault and repeats no value. */
+/** Asserts that a call is rejected with a message that names the action and the problem, but no value. */
 async function assertInvalid(call: Promise<unknown>, action: string, about: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError)
@@ -45,7 +45,7 @@ async function assertInvalid(call: Promise<unknown>, action: string, about: RegE
 }
 
 describe('apiKeys.create()', () => {
-  test('apiKeys.create() gives the key once, with the facts that later calls show', async () => {
+  test('apiKeys.create() returns the key once, with what later calls return', async () => {
     const { settings } = setUp()
     const { key, ...shown } = await settings.apiKeys.create(ORG, READER)
     assert.ok(readApiKey(key) !== undefined)
@@ -66,7 +66,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [shown])
   })
 
-  test('apiKeys.create() makes a key that the store admits for the scopes and the organization', async () => {
+  test('apiKeys.create() creates a key that the store admits for the scopes and the organization', async () => {
     const { settings, admit } = setUp()
     const { id, key } = await settings.apiKeys.create(ORG, READER)
     const admission = await admit(key)
@@ -75,7 +75,7 @@ describe('apiKeys.create()', () => {
     assert.equal((await admit(key, 'leads:write')).outcome, 'forbidden')
   })
 
-  test('apiKeys.create() makes a new key on every call, the newest first in the list', async () => {
+  test('apiKeys.create() creates a new key on every call, listed newest first', async () => {
     const { settings } = setUp()
     const [one, two] = [
       await settings.apiKeys.create(ORG, READER),
@@ -86,7 +86,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(ids, [two.id, one.id])
   })
 
-  test('apiKeys.create() hands the store the digest and never the key', async () => {
+  test('apiKeys.create() passes the digest to the store and never the key', async () => {
     const { settings, store } = setUp()
     const seen: string[] = []
     const { insert } = store.apiKeys
@@ -115,7 +115,7 @@ describe('apiKeys.create()', () => {
     assert.ok(key.startsWith('acme_live_') && readApiKey(key) !== undefined)
   })
 
-  test('apiKeys.create() refuses an id of the host that the audit could not continue after, and makes no key', async () => {
+  test("apiKeys.create() rejects an id of the host that can't be used as a cursor, and creates no key", async () => {
     const { settings } = setUp({ ids: (kind) => `${kind}_mine` })
     await assert.rejects(
       settings.apiKeys.create(ORG, READER),
@@ -124,7 +124,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [])
   })
 
-  test('apiKeys.create() takes every scope, and a rate limit for the key', async () => {
+  test('apiKeys.create() accepts every scope and a rate limit for the key', async () => {
     const { settings, admit } = setUp()
     const rateLimit = { perSecond: 0.5, burst: 3 }
     const created = await settings.apiKeys.create(ORG, { name: 'All', scopes: SCOPES, rateLimit })
@@ -135,7 +135,7 @@ describe('apiKeys.create()', () => {
     assert.equal(admission.rateLimit?.key.burst, 3)
   })
 
-  test('apiKeys.create() takes names of 1 to 100 characters as given, counted in code points', async () => {
+  test('apiKeys.create() accepts names of 1 to 100 characters unchanged, counted in code points', async () => {
     const { settings } = setUp()
     for (const name of ['a', '🏺'.repeat(100), ' "O\'Brien" \n 株式会社 ']) {
       assert.equal((await settings.apiKeys.create(ORG, { ...READER, name })).name, name)
@@ -146,7 +146,7 @@ describe('apiKeys.create()', () => {
     }
   })
 
-  test('apiKeys.create() refuses missing, unknown and repeated scopes', async () => {
+  test('apiKeys.create() rejects missing, unknown and repeated scopes', async () => {
     const { settings } = setUp()
     const refused = [[], ['secret:read'], ['clients:read', 'clients:read'], 'clients:read', [null], undefined]
     for (const scopes of refused) {
@@ -160,7 +160,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [])
   })
 
-  test('apiKeys.create() takes an expiry as Date or ISO 8601 with a time zone, and keeps the expiry in UTC', async () => {
+  test('apiKeys.create() accepts an expiry as Date or ISO 8601 with a time zone and stores it in UTC', async () => {
     const { settings, admit, letTimePass } = setUp()
     const moments: [Date | string | null, string | null][] = [
       [new Date(NOW + 1), '2026-03-14T09:26:53.590Z'],
@@ -178,7 +178,7 @@ describe('apiKeys.create()', () => {
     assert.equal((await admit(key)).outcome, 'unauthenticated')
   })
 
-  test('apiKeys.create() refuses an expiry that is over, has no time zone or is no moment', async () => {
+  test('apiKeys.create() rejects an expiry that has passed, has no time zone or is invalid', async () => {
     const { settings } = setUp()
     const refused = [
       new Date(NOW),
@@ -203,7 +203,7 @@ describe('apiKeys.create()', () => {
     }
   })
 
-  test('apiKeys.create() names every field that cannot be used, each once', async () => {
+  test('apiKeys.create() names every invalid field once', async () => {
     const { settings } = setUp()
     const broken = { name: '', scopes: ['secret', 'secret2'], expiresAt: 'secret', rateLimit: {} }
     const call = settings.apiKeys.create('', untyped(broken))
@@ -216,7 +216,7 @@ describe('apiKeys.create()', () => {
 })
 
 describe('apiKeys.list() and apiKeys.revoke()', () => {
-  test('apiKeys.list() shows the keys of that organization only', async () => {
+  test('apiKeys.list() only returns the keys of that organization', async () => {
     const { settings } = setUp()
     const { id } = await settings.apiKeys.create(ORG, READER)
     await settings.apiKeys.create('org_2', READER)
@@ -227,7 +227,7 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     assert.deepEqual(await settings.apiKeys.list('org_3'), [])
   })
 
-  test('apiKeys.revoke() ends a key for the next request, and keeps the first time when called again', async () => {
+  test('apiKeys.revoke() takes effect with the next request, and keeps the first time if called again', async () => {
     const { settings, admit, letTimePass } = setUp()
     const { id, key } = await settings.apiKeys.create(ORG, READER)
     const revoked = await settings.apiKeys.revoke(ORG, id)
@@ -238,11 +238,11 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [revoked])
   })
 
-  test('apiKeys.revoke() throws the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
+  test("apiKeys.revoke() throws the same not_found for an unknown id, another organization's id and an invalid id", async () => {
     const { settings, admit } = setUp()
     const { id, key } = await settings.apiKeys.create('org_2', READER)
     const errors: unknown[] = []
-    // The key itself, passed in place of the id, must not come back in a message.
+    // If the key itself is passed instead of the id, it must not appear in a message.
     for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
       await settings.apiKeys.revoke(ORG, wrong).catch((error) => errors.push(error))
     }
@@ -255,7 +255,7 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     assert.equal((await admit(key)).outcome, 'admitted')
   })
 
-  test('apiKeys.revoke() refuses an id that is no string', async () => {
+  test("apiKeys.revoke() rejects an id that isn't a string", async () => {
     const { settings } = setUp()
     for (const id of [null, 1, undefined, {}]) {
       const call = settings.apiKeys.revoke(ORG, untyped(id))
@@ -265,7 +265,7 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
 })
 
 describe('rateLimits.set()', () => {
-  test('rateLimits.set() counts from the next request on, for that organization, until null', async () => {
+  test("rateLimits.set() applies to that organization from the next request until it's set to null", async () => {
     const { settings, admit } = setUp()
     const { key } = await settings.apiKeys.create(ORG, READER)
     const burst = async () => {
@@ -280,7 +280,7 @@ describe('rateLimits.set()', () => {
     assert.equal(await burst(), 10)
   })
 
-  test('rateLimits.get() gives the limit of that organization, and null without one', async () => {
+  test('rateLimits.get() returns the limit of that organization or null', async () => {
     const { settings } = setUp()
     assert.equal(await settings.rateLimits.get(ORG), null)
     await settings.rateLimits.set(ORG, { perSecond: 2.5, burst: 50 })
@@ -305,7 +305,7 @@ describe('rateLimits.set()', () => {
     7,
   ]
   for (const rateLimit of refused) {
-    test(`rateLimits.set() and apiKeys.create() refuse ${JSON.stringify(rateLimit)}`, async () => {
+    test(`rateLimits.set() and apiKeys.create() reject ${JSON.stringify(rateLimit)}`, async () => {
       const { settings } = setUp()
       const limit = untyped<RateLimit>(rateLimit)
       const about = /\brateLimit must be null or \{ perSecond, burst \}/
@@ -315,7 +315,7 @@ describe('rateLimits.set()', () => {
     })
   }
 
-  test('rateLimits.set() refuses undefined: only null returns to the API’s limit', async () => {
+  test('rateLimits.set() rejects undefined, because only null goes back to the API’s limit', async () => {
     const { settings } = setUp()
     await assertInvalid(
       settings.rateLimits.set(ORG, untyped(undefined)),
@@ -326,7 +326,7 @@ describe('rateLimits.set()', () => {
 })
 
 describe('createDeveloperSettings()', () => {
-  test('every call refuses an organizationId that is empty, longer than 64 characters or cannot be stored', async () => {
+  test("every call rejects an organizationId that is empty, longer than 64 characters or can't be stored", async () => {
     const { settings } = setUp()
     for (const organizationId of ['', 'x'.repeat(65), 'nul \0', '\ud800', 7, null, undefined]) {
       const id = untyped<string>(organizationId)
@@ -338,11 +338,11 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
-  test('createDeveloperSettings() refuses values that are no sender, no lookup and no flags', () => {
+  test("createDeveloperSettings() rejects values that aren't a sender, lookup or flag", () => {
     const refused = {
       sender: [null, {}, 'sender', () => {}],
       lookup: [null, {}, 'lookup'],
-      // A text out of an environment variable would switch the guard off.
+      // A string from an environment variable would disable the guard.
       allowPrivateNetworks: [null, 'false', 0],
       allowHttp: [null, 'false', 0],
       refuseAddresses: ['10.0.0.0/8', ['10.0.0.1/8'], [null]],
@@ -357,7 +357,7 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
-  test('createDeveloperSettings() refuses an unusable sealing key, and does not repeat the key', () => {
+  test('createDeveloperSettings() rejects an invalid sealing key without showing it', () => {
     assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
       name: 'TypeError',
       message: /^Cannot use option 'secretKeys\[0\]' because it must be 32 bytes/,
@@ -384,7 +384,7 @@ describe('createDeveloperSettings()', () => {
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })
 
-  test('an error of the store comes through unchanged', async () => {
+  test('errors of the store are passed through unchanged', async () => {
     const { store } = setUp()
     const failure = new Error('down')
     const apiKeys = { ...store.apiKeys, list: () => Promise.reject(failure) }

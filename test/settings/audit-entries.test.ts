@@ -10,10 +10,10 @@ import { newEntry } from '../contract/audit-entry.ts'
 import { createSetUp, entriesOf, type Given, URL } from './_audit.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 
-/** The entry of a call, without id, time and actor. */
+/** The audit entry of a call without its id, time and actor. */
 type Left = Pick<AuditEntry, 'subjectId' | 'details'>
 
-/** A delivery that was given up. */
+/** A delivery that has failed for good. */
 async function makeFailedDelivery({ store, organizationId }: Given): Promise<string> {
   await publish(store, organizationId)
   const [delivery, ...others] = await claim(store, organizationId)
@@ -22,7 +22,7 @@ async function makeFailedDelivery({ store, organizationId }: Given): Promise<str
   return delivery.id
 }
 
-/** For each action the call and the expected entry. */
+/** The call for each action and the expected entry. */
 const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Promise<Left>>> = {
   async 'api_key.created'({ settings, organizationId }, acting) {
     const expiresAt = '2099-02-28T12:00:00.010Z'
@@ -135,7 +135,7 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
       actor,
       details: { olderThanMs: 0 },
     })
-    // Negative, so that events of this moment are old enough by any clock.
+    // Negative, so that current events are old enough by any clock.
     await given.store.deliveries.purge({ eventsAfterMs: -60_000, limit: 1000, entry })
     return { subjectId: given.organizationId, details: { olderThanMs: 0, events: 1 } }
   },
@@ -155,12 +155,12 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('the entry of each action', () => {
-    test('there is a test of every action', () => {
+    test('every action is tested', () => {
       assert.deepEqual(Object.keys(CALLS), AUDIT_ACTIONS)
     })
 
     for (const action of AUDIT_ACTIONS) {
-      test(`${action}: actor, subject, time and details, and no URL, header or secret`, async () => {
+      test(`${action}: has the actor, subject, time and details, but no URL, header or secret`, async () => {
         for (const actor of ['user_42', undefined]) {
           const given = await setUp()
           const earliest = Date.now() - 60_000
@@ -176,7 +176,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('deliveries.recover() of an endpoint is found under that endpoint', async () => {
+    test('deliveries.recover() for an endpoint is found under that endpoint', async () => {
       const given = await setUp()
       await makeFailedDelivery(given)
       const { settings, organizationId, endpointId } = given
@@ -185,7 +185,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(data[0]?.details, { filter: { endpointId }, recovered: 1 })
     })
 
-    test('deliveries.recover() leaves one entry for all batches', async () => {
+    test('deliveries.recover() writes one entry for all batches', async () => {
       const given = await setUp()
       const { settings, store, organizationId, endpointId } = given
       const endpointIds = [endpointId]
@@ -200,7 +200,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([entry?.details, others], [{ filter: {}, recovered: 1001 }, before])
     })
 
-    test('a call that changes nothing or is refused leaves no entry', async () => {
+    test('a call that changes nothing or is rejected writes no entry', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId, keyId } = given
       const { apiKeys, endpoints, deliveries, rateLimits } = settings

@@ -12,7 +12,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('actor', () => {
-    /** Every call that takes an actor. */
+    /** Every call that accepts an actor. */
     function callsOf({ settings, organizationId, endpointId, keyId }: Given) {
       const { apiKeys, endpoints, deliveries, rateLimits } = settings
       const key = { name: 'Shop', scopes: ['clients:read'] } as const
@@ -37,7 +37,7 @@ describeOnEveryStore((open) => {
       ]
     }
 
-    test('is refused unless 1 to 200 characters long, and nothing is done', async () => {
+    test('is rejected unless it has 1 to 200 characters, and nothing is done', async () => {
       const given = await setUp()
       const { settings, organizationId } = given
       const before = [await entriesOf(given), await settings.endpoints.list(organizationId)]
@@ -55,7 +55,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await entriesOf(given), await settings.endpoints.list(organizationId)], before)
     })
 
-    test('is kept unchanged, counted in code points; null means no actor', async () => {
+    test('is stored unchanged and counted in code points, and null means no actor', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId } = given
       for (const actor of ['🏺'.repeat(200), ' "O\'Brien" \n 株式会社 ', null]) {
@@ -66,7 +66,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('audit.list()', () => {
-    test('audit.list() gives pages that hold every entry once, and null after the last', async () => {
+    test('audit.list() returns pages with every entry once, and null after the last', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId } = given
       for (let entry = 0; entry < 5; entry++)
@@ -89,7 +89,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('audit.list() shows the entries of a subject, of one organization only', async () => {
+    test('audit.list() returns the entries of a subject in that organization only', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId, keyId } = given
       await settings.endpoints.pause(organizationId, endpointId)
@@ -104,7 +104,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await actionsOf(endpointId, newOrganization()), [])
     })
 
-    test('audit.list() names everything of a query that cannot be used', async () => {
+    test('audit.list() names everything that is invalid in a query', async () => {
       const { settings, organizationId } = await setUp()
       const refused: [string, unknown[], RegExp][] = [
         ['limit', [0, 201, 1.5, '50', null], / because limit must be a whole number from 1 to 200$/],
@@ -136,7 +136,7 @@ describeOnEveryStore((open) => {
     })
   })
 
-  test('no call shows a key or a signing secret after the creation', async () => {
+  test('no call shows a key or signing secret after it was created', async () => {
     const given = await setUp()
     const { settings, organizationId } = given
     const { apiKeys, endpoints, deliveries, audit } = settings

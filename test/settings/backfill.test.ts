@@ -9,7 +9,7 @@ import { describeOnEveryStore } from './_stores.ts'
 describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
-  /** An organization with three clients, and an endpoint that was registered afterwards. */
+  /** An organization with three clients and an endpoint that was registered later. */
   async function setUpClients(types: readonly BackfillType[] | null = null) {
     const given = setUp()
     const { clients } = createPlatform(given.store)
@@ -18,7 +18,7 @@ describeOnEveryStore((open) => {
     return { ...given, id, endpoints: given.settings.endpoints }
   }
 
-  test('endpoints.backfill() makes an event of each record, with one audit entry', async () => {
+  test('endpoints.backfill() creates an event for each record, with one audit entry', async () => {
     const { endpoints, settings, organizationId, id } = await setUpClients()
     const progress: number[] = []
     const done = await endpoints.backfill(organizationId, id, {
@@ -36,7 +36,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(await endpoints.backfill(organizationId, id), { examined: 6, events: 0, next: null })
   })
 
-  test('endpoints.backfill() leaves out types that the endpoint does not want', async () => {
+  test("endpoints.backfill() leaves out types the endpoint isn't subscribed to", async () => {
     const { endpoints, organizationId, id } = await setUpClients(['client.created'])
     const { records } = await endpoints.previewBackfill(organizationId, id)
     assert.deepEqual(records, { 'client.created': 3 })
@@ -46,7 +46,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(none, { examined: 0, events: 0, next: null })
   })
 
-  test('endpoints.backfill() ends after the part under way with its signal, and goes on after next', async () => {
+  test('endpoints.backfill() stops after the current part if aborted, and continues after next', async () => {
     const { endpoints, organizationId, id } = await setUpClients()
     const stopping = new AbortController()
     const first = await endpoints.backfill(organizationId, id, {
@@ -58,7 +58,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(rest, { examined: 3, events: 3, next: null })
   })
 
-  test('endpoints.backfill() with a limit reads no more, and the parts together read every record once', async () => {
+  test('endpoints.backfill() with a limit reads no more than that, and all parts together read every record once', async () => {
     const { endpoints, organizationId, id } = await setUpClients()
     let after: string | null = null
     const sums = { examined: 0, events: 0 }
@@ -72,7 +72,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(sums, { examined: 6, events: 6 })
   })
 
-  test('the calls of a backfill refuse unknown endpoints, endpoints that are not enabled, and unusable input', async () => {
+  test("backfill calls reject unknown endpoints, endpoints that aren't enabled, and invalid input", async () => {
     const { endpoints, organizationId, id } = await setUpClients()
     for (const call of [endpoints.backfill, endpoints.previewBackfill]) {
       await assert.rejects(call(organizationId, 'we_unknown'), { code: NOT_FOUND })

@@ -11,7 +11,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('deliveries.list()', () => {
-    test('deliveries.list() shows the state of each delivery, the newest first', async () => {
+    test('deliveries.list() returns the state of each delivery, newest first', async () => {
       const given = await setUp()
       const { deliveries, organizationId, endpointId } = given
       const made = await makeOfEachState(given)
@@ -36,7 +36,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('deliveries.list() filters by endpoint, type and states, alone and together', async () => {
+    test('deliveries.list() filters by endpoint, type and states, also combined', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId, endpointId, register } = given
       const made = await makeOfEachState(given)
@@ -61,7 +61,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('deliveries.list() finds the deliveries by the response to the last attempt, in every state', async () => {
+    test('deliveries.list() filters by the response to the last attempt in every state', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId, endpointId } = given
       await publishSeveral(given, 8)
@@ -73,7 +73,7 @@ describeOnEveryStore((open) => {
         ['retry', { status: 302 }],
         ['failed', {}],
         ['failed', { status: null, error: 'timeout', reason: 'timeout' }],
-        // RFC 9110, section 15: as a 5xx.
+        // Treated as 5xx, see RFC 9110, section 15.
         ['failed', { status: 999, reason: 'http_999' }],
       ]
       for (const [place, [outcome, changes]] of answers.entries()) {
@@ -95,7 +95,7 @@ describeOnEveryStore((open) => {
       await assertRefused(call, INVALID_INPUT, 'Cannot list deliveries', /response must be one of 2xx/)
     })
 
-    test('deliveries.list() with a response inspects 5000 deliveries, and goes on from there', async () => {
+    test('deliveries.list() with a response inspects 5000 deliveries and continues from there', async () => {
       const delivery = { lastStatus: 500, lastError: null }
       let listed = 0
       const { deliveries, organizationId } = await setUp((store) => ({
@@ -110,7 +110,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([data, next, listed], [[], 'dlv_4999', 5000])
     })
 
-    test('deliveries.list() takes since and until as Date and as ISO 8601, since inclusive, until exclusive', async () => {
+    test('deliveries.list() accepts since (inclusive) and until (exclusive) as Date and ISO 8601', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       await publishSeveral(given, 3)
@@ -130,7 +130,7 @@ describeOnEveryStore((open) => {
       assert.equal((await deliveries.list(organizationId, all)).data.length, 3)
     })
 
-    test('deliveries.list() gives pages that hold every delivery once, and null after the last', async () => {
+    test('deliveries.list() returns pages with every delivery once, and null after the last', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const eventIds = await publishSeveral(given, 7)
@@ -160,7 +160,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('deliveries.list() gives 50 by default, and 200 at most', async () => {
+    test('deliveries.list() returns 50 by default and up to 200', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       await Promise.all(Array.from({ length: 201 }, () => publish(store, organizationId)))
@@ -172,7 +172,7 @@ describeOnEveryStore((open) => {
       assert.ok(largest.next)
     })
 
-    test('deliveries.list() names everything of a query that cannot be used, each once', async () => {
+    test('deliveries.list() names everything that is invalid in a query, each once', async () => {
       const { deliveries, organizationId } = await setUp()
       const refused: [string, unknown[], RegExp][] = [
         [
@@ -221,7 +221,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.get()', () => {
-    test('deliveries.get() shows the posted body and every attempt, oldest first', async () => {
+    test('deliveries.get() returns the request body and every attempt, oldest first', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -261,7 +261,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('deliveries.get() shows the headers of an attempt as sent, with the signature when its tolerance has passed', async () => {
+    test('deliveries.get() returns the headers of an attempt as sent, with the signature after its tolerance', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -293,7 +293,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(again.attemptLog, attemptLog, 'events.redeliver() shows them alike')
     })
 
-    test('deliveries.get() shows the headers of a 2xx without its signature, and none of an attempt whose process died', async () => {
+    test('deliveries.get() returns the headers of a 2xx without its signature, and none if the process died', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -314,7 +314,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
+    test("deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, another organization's id and an invalid id", async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const theirs = await setUp()

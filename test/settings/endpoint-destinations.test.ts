@@ -28,7 +28,7 @@ describeOnEveryStore((open) => {
       ['https://localhost/', /url was rejected: destination not allowed$/],
     ]
     for (const [url, reason] of refused) {
-      test(`endpoints.register() and update() refuse ${url} and say no address`, async () => {
+      test(`endpoints.register() and update() reject ${url} and show no address`, async () => {
         const { settings, organizationId } = setUp({ allowPrivateNetworks: undefined })
         const endpoint = await settings.endpoints.register(organizationId, { url: 'https://93.184.216.34/' })
         const calls = {
@@ -46,7 +46,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('endpoints.register() refuses a name that resolves to a private address, and does not show the address', async () => {
+    test('endpoints.register() rejects a name that resolves to a private address without showing it', async () => {
       const { store, organizationId } = setUp()
       const asked: string[] = []
       const answers: readonly LookupAddress[][] = [
@@ -68,7 +68,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(asked, ['hooks.example.com', 'hooks.example.com'])
     })
 
-    test('endpoints.register() answers alike for internal names with and without an address', async () => {
+    test('endpoints.register() fails in the same way for internal names with and without an address', async () => {
       const { store, organizationId } = setUp()
       const lookup: Lookup = (hostname, _options, callback) => {
         if (hostname.startsWith('there.')) callback(null, [{ address: '10.1.2.3', family: 4 }])
@@ -91,7 +91,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('refuseAddresses holds at registration, by address and by name', async () => {
+    test('refuseAddresses applies at registration, both to addresses and names', async () => {
       const { store, organizationId } = setUp()
       const lookup: Lookup = (_hostname, _options, callback) =>
         callback(null, [{ address: '93.184.216.34', family: 4 }])
@@ -108,7 +108,7 @@ describeOnEveryStore((open) => {
       await endpoints.register(organizationId, { url: 'https://93.184.217.34/' })
     })
 
-    test('localDevelopment lets a development host in', async () => {
+    test('localDevelopment allows hosts in development', async () => {
       const { store, organizationId } = setUp()
       const { endpoints } = createDeveloperSettings(store, { secretKeys: [KEY], localDevelopment: true })
       for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000/', 'https://10.1.2.3/']) {
@@ -140,7 +140,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('the sender judges at registration, unless the settings have rules', async () => {
+    test('the sender decides at registration unless the settings have rules', async () => {
       const { store, organizationId } = setUp()
       const sender = createWebhookSender({ localDevelopment: true })
       const url = 'http://127.0.0.1:3000/hook'
@@ -150,7 +150,7 @@ describeOnEveryStore((open) => {
       await assert.rejects(byRules.endpoints.register(organizationId, { url }), { code: INVALID_INPUT })
     })
 
-    test('allowPrivateNetworks and allowHttp let a development host in', async () => {
+    test('allowPrivateNetworks and allowHttp allow hosts in development', async () => {
       const { settings, organizationId } = setUp({ allowHttp: true })
       for (const url of ['http://127.0.0.1:3000/hook', 'http://localhost:3000/', 'https://10.1.2.3/']) {
         assert.equal((await settings.endpoints.register(organizationId, { url })).url, url)

@@ -20,7 +20,8 @@ import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish } from './_stores.ts'
 
-// The organization's own headers: credentials, sealed like the signing secret and never shown again.
+// The organization's custom headers. They are credentials, so they are sealed like the signing secret and
+// never shown again.
 
 const KEY = randomBytes(32)
 const URL = 'https://hooks.example.com/'
@@ -44,7 +45,7 @@ describeOnEveryStore((open) => {
     const organizationId = newOrganization()
     const register = (changes: Partial<NewEndpoint> = {}) =>
       settings.endpoints.register(organizationId, { url: URL, ...changes })
-    /** The organization's own headers in the next delivery. */
+    /** Returns the custom headers in the next delivery. */
     const sentHeaders = async () => {
       await publish(store, organizationId)
       const [delivery] = await claim(store, organizationId)
@@ -58,8 +59,8 @@ describeOnEveryStore((open) => {
     return { store, ...settings, organizationId, register, sentHeaders }
   }
 
-  describe('an endpoint’s own headers', () => {
-    test('are sent with deliveries and shown by name only, in every answer and in the audit', async () => {
+  describe('custom headers of an endpoint', () => {
+    test('are sent with deliveries and only shown by name in every result and in the audit log', async () => {
       const { endpoints, audit, organizationId, register, sentHeaders } = setUp()
       const registered = await register({ headers: HEADERS })
       assert.deepEqual(registered.headerNames, ['Authorization', 'X-Tenant'])
@@ -77,7 +78,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await sentHeaders(), { ...HEADERS, 'X-Team': 's3cret-7' })
     })
 
-    test('reach the store sealed, to be opened for this endpoint only', async () => {
+    test('are passed to the store sealed, and can only be opened for this endpoint', async () => {
       const { store, organizationId, register } = setUp()
       const [one, other] = [await register({ headers: HEADERS }), await register()]
       const target = await store.endpoints.getTarget(organizationId, one.id)
@@ -94,7 +95,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([without?.headerNames, without?.sealedHeaders], [[], null])
     })
 
-    test('are changed by a patch: given values are set, null removes, other headers stay', async () => {
+    test('are changed by a patch: values are set, null removes, others remain', async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const update = async (headers: Record<string, string | null> | null) =>
@@ -118,7 +119,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('leave an entry for a patch that changes a value, and no entry for a patch without a change', async () => {
+    test('write an entry if a patch changes a value, and none otherwise', async () => {
       const { endpoints, audit, organizationId, register } = setUp()
       const { id } = await register({ headers: HEADERS })
       const entries = async () => (await audit.list(organizationId, { subjectId: id })).data
@@ -136,7 +137,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual((await entries())[0]?.details, { fields: ['description'] })
     })
 
-    test('keep every patch of ten that are made at once', async () => {
+    test('keep the changes of ten concurrent patches', async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const added = Array.from({ length: 10 }, (_, index) => [`X-${index}`, `${index}`] as const)
@@ -146,7 +147,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await sentHeaders(), { ...HEADERS, ...Object.fromEntries(added) })
     })
 
-    test('are not replaced by a caller who has seen the endpoint before another value was set', async () => {
+    test("aren't replaced by a caller who saw the endpoint before another change", async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const seen = await endpoints.get(organizationId, id)
@@ -159,7 +160,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await sentHeaders(), { ...HEADERS, 'X-Tenant': 'mine' })
     })
 
-    test('are at most 20, and 8 KiB in all, after a patch too; a refused patch changes nothing', async () => {
+    test('are limited to 20 and 8 KiB in total, even after a patch, and a rejected patch changes nothing', async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const many = Object.fromEntries(Array.from({ length: 19 }, (_, index) => [`X-${index}`, 's3cret']))
       const { id } = await register({ headers: many })
@@ -184,7 +185,7 @@ describeOnEveryStore((open) => {
       await register({ headers: seven })
     })
 
-    test('that the keys do not open can be removed all together, and not patched', async () => {
+    test("that can't be opened can be removed all at once but not patched", async () => {
       const { store, organizationId, register, endpoints, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const other = createDeveloperSettings(store, {
@@ -204,7 +205,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await sentHeaders(), { 'X-Team': '7' })
     })
 
-    test('of a patch are refused by the same rules as headers of a new endpoint', async () => {
+    test('in a patch are rejected by the same rules as those of a new endpoint', async () => {
       const { endpoints, organizationId, register } = setUp()
       const { id } = await register({ headers: HEADERS })
       const refused: [headers: unknown, rule: string][] = [
@@ -250,7 +251,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('may be as long as a token of 4 KiB', async () => {
+    test('can be as long as a token of 4 KiB', async () => {
       const { register, sentHeaders } = setUp()
       const headers = { Authorization: `Bearer ${'s3cret'.padEnd(4089, '~')}` }
       await register({ headers })

@@ -13,7 +13,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('endpoints.register()', () => {
-    test('endpoints.register() gives the secret once, with the facts that later calls show', async () => {
+    test('endpoints.register() returns the secret once, with what later calls return', async () => {
       const { settings, organizationId } = setUp()
       const { secret, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
       assert.match(secret, SECRET)
@@ -34,7 +34,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list(organizationId), [shown])
     })
 
-    test('endpoints.register() keeps types, description and headers as given, and nothing else', async () => {
+    test('endpoints.register() keeps types, description and headers unchanged, and nothing else', async () => {
       const { settings, organizationId } = setUp()
       const given = {
         url: URL,
@@ -50,7 +50,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list('org_other'), [])
     })
 
-    test('endpoints.register() makes a new endpoint with a new secret on every call, listed newest first', async () => {
+    test('endpoints.register() creates a new endpoint with a new secret on every call, listed newest first', async () => {
       const { settings, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const two = await settings.endpoints.register(organizationId, { url: URL })
@@ -62,7 +62,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('endpoints.register() hands the store the secret sealed, to be opened for this endpoint only', async () => {
+    test('endpoints.register() passes the sealed secret to the store, which can only be opened for this endpoint', async () => {
       const { settings, store, organizationId } = setUp()
       const { secret, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
       assert.deepEqual(await readSigningSecrets(store, organizationId), [secret])
@@ -77,7 +77,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('endpoints.register() refuses to store a secret without a key, unless plain text is allowed', async () => {
+    test('endpoints.register() rejects storing a secret without a key unless plain text is allowed', async () => {
       const without = setUp({ secretKeys: undefined })
       const call = without.settings.endpoints.register(without.organizationId, { url: URL })
       await assert.rejects(call, { code: SECRET_UNAVAILABLE, message: /option 'secretKeys' is empty/ })
@@ -88,7 +88,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [secret])
     })
 
-    test('endpoints.register() takes every type, and by default every type to come', async () => {
+    test('endpoints.register() accepts every type, and defaults to all including future ones', async () => {
       const { settings, organizationId } = setUp()
       const { types } = await settings.endpoints.register(organizationId, { url: URL, types: EVENT_TYPES })
       assert.deepEqual(types, EVENT_TYPES)
@@ -172,7 +172,7 @@ describeOnEveryStore((open) => {
       ],
     ]
     for (const [field, values, about] of refusals) {
-      test(`endpoints.register() and update() refuse ${field} that cannot be used: ${about}`, async () => {
+      test(`endpoints.register() and update() reject an invalid ${field}: ${about}`, async () => {
         const { settings, organizationId } = setUp()
         const { id } = await settings.endpoints.register(organizationId, { url: URL })
         const before = await settings.endpoints.list(organizationId)
@@ -188,7 +188,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('endpoints.register() takes 20 headers, names of 100 characters and values of 4096', async () => {
+    test('endpoints.register() accepts 20 headers with names of 100 characters and values of 4096', async () => {
       const { settings, organizationId } = setUp()
       const entries = Array.from({ length: 19 }, (_, index) => [`x-${index}`, `a ${index} ~`])
       const headers = { ...Object.fromEntries(entries), ['x'.repeat(100)]: '~'.repeat(4096) }
@@ -196,7 +196,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(shown.headerNames, Object.keys(headers))
     })
 
-    test('endpoints.register() keeps the headers of the host’s own prefix for the service', async () => {
+    test('endpoints.register() reserves headers with the host’s own prefix for the service', async () => {
       const { settings, organizationId } = setUp({}, { headerPrefix: 'Acme' })
       const own = { url: URL, headers: { 'ACME-Signature': 's3cret' } }
       const call = settings.endpoints.register(organizationId, own)
@@ -212,7 +212,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('endpoints.register() names every field that cannot be used, each once', async () => {
+    test('endpoints.register() names every invalid field once', async () => {
       const { settings } = setUp()
       const broken = { url: 7, types: ['s3cret', 's3cret2'], description: 7, headers: 's3cret' }
       const call = settings.endpoints.register('', untyped(broken))

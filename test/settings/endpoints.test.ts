@@ -11,7 +11,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('endpoints.update()', () => {
-    test('endpoints.update() changes the given fields and leaves the rest', async () => {
+    test('endpoints.update() changes the given fields and keeps the others', async () => {
       const { settings, organizationId } = setUp()
       const types = ['invoice.paid'] as const
       const given = { url: URL, types, description: 'Books', headers: { 'X-A': '1' } }
@@ -35,7 +35,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.update() takes no field that only the library may change', async () => {
+    test('endpoints.update() accepts no field that only the library may change', async () => {
       const { settings, organizationId } = setUp()
       const { secret: _, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
       const { id } = shown
@@ -45,7 +45,7 @@ describeOnEveryStore((open) => {
           { code: 'invalid_input', fields: [name] },
         )
       }
-      // The arguments before the object decide.
+      // The arguments before the object take precedence.
       for (const name of ['endpointId', 'organizationId']) {
         const other = untyped({ [name]: 'we_other' }) as object
         await assert.rejects(settings.endpoints.update(organizationId, id, other), { fields: [name] })
@@ -53,7 +53,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.get(organizationId, id), shown)
     })
 
-    test('endpoints.update() counts for deliveries that wait', async () => {
+    test('endpoints.update() applies to pending deliveries', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await publish(store, organizationId)
@@ -97,7 +97,7 @@ describeOnEveryStore((open) => {
       }
     }
 
-    test('deliveries of a paused endpoint wait, and are sent after resume()', async () => {
+    test('deliveries of a paused endpoint wait and are sent after resume()', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await settings.endpoints.pause(organizationId, id)
@@ -108,7 +108,7 @@ describeOnEveryStore((open) => {
       assert.equal(delivery?.eventId, eventId)
     })
 
-    test('endpoints.disable() keeps the reason of an endpoint that failures have disabled, and enable() clears the reason', async () => {
+    test('endpoints.disable() keeps the reason of an endpoint disabled by failures, and enable() clears it', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await publish(store, organizationId)
@@ -132,7 +132,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.remove()', () => {
-    test('endpoints.remove() removes an endpoint from the list and from delivery, and other endpoints stay', async () => {
+    test('endpoints.remove() removes an endpoint from the list and from deliveries without affecting others', async () => {
       const { settings, store, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const two = await settings.endpoints.register(organizationId, { url: URL })
@@ -152,7 +152,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.rotateSecret()', () => {
-    test('endpoints.rotateSecret() gives a new secret once; the previous secret signs too for 24 hours', async () => {
+    test('endpoints.rotateSecret() returns a new secret once, and the previous one keeps signing for 24 hours', async () => {
       const { settings, store, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const earliest = Date.now() + DAY_MS - 60_000
@@ -165,7 +165,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [secret, one.secret])
     })
 
-    test('endpoints.rotateSecret() again within the overlap ends the oldest secret', async () => {
+    test('endpoints.rotateSecret() within the overlap ends the oldest secret', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       const two = await settings.endpoints.rotateSecret(organizationId, id, { overlapMs: 30 * DAY_MS })
@@ -173,7 +173,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [three.secret, two.secret])
     })
 
-    test('endpoints.rotateSecret() without an overlap ends the previous secret at once', async () => {
+    test('endpoints.rotateSecret() without an overlap immediately ends the previous secret', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await settings.endpoints.rotateSecret(organizationId, id)
@@ -182,7 +182,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [last.secret])
     })
 
-    test('endpoints.rotateSecret() with keys that do not open the present secret is refused, but for an overlap of 0', async () => {
+    test("endpoints.rotateSecret() is rejected if the keys can't open the current secret, unless the overlap is 0", async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       const known = await store.endpoints.getTarget(organizationId, id)
@@ -194,7 +194,7 @@ describeOnEveryStore((open) => {
       await other.endpoints.rotateSecret(organizationId, id)
     })
 
-    test('endpoints.rotateSecret() refuses an overlap that is not in whole milliseconds from 0 to 30 days', async () => {
+    test('endpoints.rotateSecret() rejects an overlap other than whole milliseconds from 0 to 30 days', async () => {
       const { settings, store, organizationId } = setUp()
       const { id, secret } = await settings.endpoints.register(organizationId, { url: URL })
       for (const overlapMs of [-1, 1.5, 30 * DAY_MS + 1, Number.NaN, Number.POSITIVE_INFINITY, '1', null]) {
@@ -208,7 +208,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('every call about an endpoint', () => {
-    /** Every call that names an endpoint, with the action of its refusals. */
+    /** Every call that takes an endpoint's id, with the action in its messages. */
     function callsOf(endpoints: ReturnType<typeof setUp>['settings']['endpoints']) {
       return {
         'Cannot update a webhook endpoint': (organizationId: string, id: string) =>
@@ -223,14 +223,14 @@ describeOnEveryStore((open) => {
       }
     }
 
-    test('throws the same not_found for an id that is unknown, removed, of another organization, or no id at all', async () => {
+    test("throws the same not_found for an id that is unknown, removed, another organization's, or invalid", async () => {
       const { settings, organizationId } = setUp()
       const other = newOrganization()
       const { secret: _, ...theirs } = await settings.endpoints.register(other, { url: URL })
       const removed = await settings.endpoints.register(organizationId, { url: URL })
       await settings.endpoints.remove(organizationId, removed.id)
       for (const [action, call] of Object.entries(callsOf(settings.endpoints))) {
-        // The secret itself, passed where the id belongs, must not come back in a message.
+        // If the secret itself is passed instead of the id, it must not appear in a message.
         for (const id of [theirs.id, removed.id, 'we_unknown', '', 'nul \0', '\ud800', removed.secret]) {
           const about = /^Cannot [a-z ]* because the organization has no such record$/
           await assertRefused(call(organizationId, id), NOT_FOUND, action, about)
@@ -239,7 +239,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list(other), [theirs])
     })
 
-    test('refuses an id that is no string, and an unusable organization id', async () => {
+    test("rejects an id that isn't a string and an invalid organization id", async () => {
       const { settings, organizationId } = setUp()
       const { endpoints } = settings
       for (const [action, call] of Object.entries(callsOf(endpoints))) {
@@ -262,7 +262,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('shows no secret, sealed or open, after the call that made the secret', async () => {
+    test('never shows a secret, sealed or plain, except when it was created', async () => {
       const { settings, organizationId } = setUp()
       const { endpoints } = settings
       const { id, secret } = await endpoints.register(organizationId, { url: URL })

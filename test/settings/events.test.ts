@@ -18,10 +18,10 @@ import { createSetUp, URL } from './_endpoints.ts'
 import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization, publish } from './_stores.ts'
 
-/** The first moment of all. */
+/** The earliest time. */
 const BEGINNING = '1970-01-01T00:00:00.000Z'
 
-/** Collects what a feed gives, from the moment that it has begun. */
+/** Collects what a feed yields after it has started. */
 function collect(feed: AsyncIterable<EventRecord>): {
   readonly ids: string[]
   readonly ended: Promise<void>
@@ -44,7 +44,7 @@ async function until(isDone: () => boolean, what: string): Promise<void> {
 describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
-  test('events.list() and events.get() show an event that no endpoint wanted, and the deliveries of others', async () => {
+  test('events.list() and events.get() return an event without endpoints, and the deliveries of others', async () => {
     const { store, settings, organizationId } = setUp()
     const alone = await publish(store, organizationId)
     await sleep(2)
@@ -65,7 +65,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual((await settings.events.get(organizationId, alone)).deliveryLog, [])
   })
 
-  test('the calls on events refuse unknown events and unusable input', async () => {
+  test('event calls reject unknown events and invalid input', async () => {
     const { settings, organizationId } = setUp()
     await assert.rejects(settings.events.get(organizationId, 'evt_unknown'), { code: NOT_FOUND })
     await assert.rejects(settings.events.list(organizationId, { limit: 201 }), { code: INVALID_INPUT })
@@ -76,7 +76,7 @@ describeOnEveryStore((open) => {
     assert.throws(() => settings.events.follow(organizationId, { types: [] }), { code: INVALID_INPUT })
   })
 
-  test('events.follow() gives each event from now on once, of the wanted types, and none of a backfill', async () => {
+  test('events.follow() yields each new event of the given types once, and none of a backfill', async () => {
     const { store, settings, organizationId } = setUp()
     await publish(store, organizationId)
     const stopping = new AbortController()
@@ -97,7 +97,7 @@ describeOnEveryStore((open) => {
     await settings.endpoints.update(organizationId, endpointId, { types: null })
     await settings.endpoints.backfill(organizationId, endpointId)
     await until(() => all.ids.length === 3 && paid.ids.length === 1, 'the other events')
-    // What must not come would have come before the last one.
+    // Anything that must not be yielded would have been before the last one.
     const last = await publish(store, organizationId, 'invoice.paid')
     await until(() => all.ids.includes(last) && paid.ids.includes(last), 'the last event')
     stopping.abort()
@@ -106,7 +106,7 @@ describeOnEveryStore((open) => {
     assert.deepEqual(paid.ids, [second, last])
   })
 
-  test('events.list() with withBody gives each event with what was sent', async () => {
+  test('events.list() with withBody returns each event with what was sent', async () => {
     const { store, settings, organizationId } = setUp()
     const ids = [await publish(store, organizationId), await publish(store, organizationId)]
     const { data } = await settings.events.list(organizationId, { withBody: true })
@@ -117,7 +117,7 @@ describeOnEveryStore((open) => {
     await assert.rejects(call, { code: INVALID_INPUT, message: /withBody must be true or false/ })
   })
 
-  test('events.redeliver() sends an event to one endpoint, and says why it cannot', async () => {
+  test("events.redeliver() sends an event to one endpoint, or says why it can't", async () => {
     const { store, settings, organizationId } = setUp()
     const eventId = await publish(store, organizationId)
     const { id: endpointId } = await settings.endpoints.register(organizationId, { url: URL })
@@ -141,7 +141,7 @@ describeOnEveryStore((open) => {
     await assert.rejects(again(eventId, 'we_none'), { code: NOT_FOUND, message: /no endpoint with this id/ })
   })
 
-  test('events.follow() goes on after a store that could not be reached, and loses nothing', async () => {
+  test('events.follow() continues after the store was unavailable without losing events', async () => {
     const { store, organizationId } = setUp()
     let isDown = false
     const eventLog = {
@@ -179,7 +179,7 @@ describeOnEveryStore((open) => {
   })
 })
 
-describe('events.follow() beside open transactions', () => {
+describe('events.follow() with open transactions', () => {
   let database: TestDatabase
   let store: PostgresStore
   let sql: Sql
@@ -198,12 +198,12 @@ describe('events.follow() beside open transactions', () => {
       { id, type: 'client.created', body: JSON.stringify({ id }) },
     ])}::text::jsonb)`
 
-  test('gives an event whose transaction commits minutes after newer events were given', async (t) => {
+  test('yields an event whose transaction commits minutes after newer events', async (t) => {
     const org = newOrganization()
     const settings = createDeveloperSettings(store)
     const stopping = new AbortController()
     t.after(() => stopping.abort())
-    // Makes the clock of the feed go faster: with each mark a minute passes, also for the times of events.
+    // Makes the feed's clock run faster. With each mark a minute passes, including for the times of events.
     const marks: number[] = []
     const feedTime = (at: number): number => at + marks.filter((mark) => mark <= at).length * 60_000
     const eventLog: EventLogStore = {
@@ -251,7 +251,7 @@ describe('events.follow() beside open transactions', () => {
     assert.equal((await settings.events.list(org)).data.length, 4)
   })
 
-  test('gives every event of 200 transactions that commit in any order, once', async (t) => {
+  test('yields every event of 200 transactions that commit in any order, once', async (t) => {
     const org = newOrganization()
     const stopping = new AbortController()
     t.after(() => stopping.abort())

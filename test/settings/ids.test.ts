@@ -8,13 +8,14 @@ import { createDeveloperSettings, type NewApiKey } from '../../lib/settings.ts'
 import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
-// Calls that are sent again with the id of the new record: a form that is submitted twice, a lost answer.
+// Calls that are repeated with the id of the new record, for example because a form was submitted twice or a
+// response was lost.
 
 const ids = createIds()
 const URL = 'https://hooks.example.com/t0ken'
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'] }
 
-/** Asserts that a call is refused because its id was used before, with the record of that id and without a secret. */
+/** Asserts that a call is rejected because its id was used before, with the record of that id but no secret. */
 async function assertUsed(call: Promise<unknown>, action: string, record: object | null): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
@@ -41,7 +42,7 @@ describeOnEveryStore((open) => {
       const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
       return (await store.apiKeys.admit(request)).outcome === 'admitted'
     }
-    /** The secrets that sign for an endpoint, the current secret first. */
+    /** Returns the secrets that sign for an endpoint, current one first. */
     const secretsOf = async (endpointId: string) => {
       const target = await store.endpoints.getTarget(organizationId, endpointId)
       return target?.sealedSecrets.map((sealed) => sealed.replace('plain.', ''))
@@ -51,7 +52,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('apiKeys.create() with an id', () => {
-    test('makes the key of that id once: a second call gives no key, and the first key stays in force', async () => {
+    test('creates the key once: a second call returns no key, and the first one stays active', async () => {
       const { apiKeys, organizationId, isAdmitted, entries } = setUp()
       const id = ids('key')
       const { key, ...shown } = await apiKeys.create(organizationId, { ...READER, id })
@@ -66,7 +67,7 @@ describeOnEveryStore((open) => {
       assert.equal(await isAdmitted(key), true)
     })
 
-    test('twice at once makes one admitted key', async () => {
+    test('twice at once creates one key that is admitted', async () => {
       const { apiKeys, organizationId, isAdmitted } = setUp()
       const id = ids('key')
       const calls = await Promise.allSettled(
@@ -78,7 +79,7 @@ describeOnEveryStore((open) => {
       for (const call of calls) if (call.status === 'rejected') assert.equal(call.reason.code, ALREADY_EXISTS)
     })
 
-    test('says so too for a key that was revoked since', async () => {
+    test('is also rejected if the key was revoked since', async () => {
       const { apiKeys, organizationId } = setUp()
       const { id } = await apiKeys.create(organizationId, READER)
       const revoked = await apiKeys.revoke(organizationId, id)
@@ -88,7 +89,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('apiKeys.rotate() with an id', () => {
-    test('makes the successor of that id once: a second call gives no key, and ends no key', async () => {
+    test('creates the successor once: a second call returns no key and ends no key', async () => {
       const { apiKeys, organizationId, isAdmitted, entries } = setUp()
       for (const overlapMs of [0, 60_000]) {
         const old = await apiKeys.create(organizationId, READER)
@@ -105,7 +106,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('refuses the id of another key, and rotates under another id', async () => {
+    test('rejects the id of another key, and rotates with a different id', async () => {
       const { apiKeys, organizationId, isAdmitted } = setUp()
       const [one, other] = [
         await apiKeys.create(organizationId, READER),
@@ -123,7 +124,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.register() with an id', () => {
-    test('makes the endpoint of that id once: a second call gives no secret, and the first secret signs', async () => {
+    test('creates the endpoint once: a second call returns no secret, and the first one signs', async () => {
       const { endpoints, organizationId, secretsOf, entries } = setUp()
       const id = ids('we')
       const { secret, ...shown } = await endpoints.register(organizationId, { url: URL, id })
@@ -135,7 +136,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await secretsOf(id), await entries()], [[secret], before])
     })
 
-    test('gives the present state of the endpoint, and null for a removed endpoint', async () => {
+    test('returns the current state of the endpoint, or null if it was removed', async () => {
       const { endpoints, organizationId } = setUp()
       const { id } = await endpoints.register(organizationId, { url: URL })
       const paused = await endpoints.pause(organizationId, id)
@@ -148,7 +149,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.rotateSecret() with an id', () => {
-    test('rotates once: a second call gives no secret and drops no secret', async () => {
+    test('rotates once: a second call returns no secret and drops none', async () => {
       const { endpoints, organizationId, secretsOf, entries } = setUp()
       const first = await endpoints.register(organizationId, { url: URL })
       const id = ids('chg')
@@ -161,7 +162,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await secretsOf(first.id), await entries()], [[secret, first.secret], before])
     })
 
-    test('knows an id after further rotations too, and for one endpoint only', async () => {
+    test('remembers an id after other rotations, but for one endpoint only', async () => {
       const { endpoints, organizationId, secretsOf } = setUp()
       const [one, other] = [
         await endpoints.register(organizationId, { url: URL }),
@@ -176,7 +177,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await secretsOf(one.id), [secret])
     })
 
-    test('three times at once rotates once, and the given secret signs', async () => {
+    test('three times at once rotates once, and the returned secret signs', async () => {
       const { endpoints, organizationId, secretsOf } = setUp()
       const first = await endpoints.register(organizationId, { url: URL })
       const id = ids('chg')
@@ -189,7 +190,7 @@ describeOnEveryStore((open) => {
     })
   })
 
-  test('an id of another kind is refused, and nothing is made', async () => {
+  test('an id of another kind is rejected, and nothing is created', async () => {
     const { apiKeys, endpoints, organizationId, entries } = setUp()
     const key = await apiKeys.create(organizationId, READER)
     const endpoint = await endpoints.register(organizationId, { url: URL })

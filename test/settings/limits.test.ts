@@ -29,7 +29,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('bounds per organization', () => {
-    test('apiKeys.create() refuses a key beyond 100 in force, and gives no key', async () => {
+    test('apiKeys.create() rejects more than 100 active keys', async () => {
       const { apiKeys, audit, organizationId } = setUp()
       const made = await Promise.all(
         Array.from({ length: 100 }, () => apiKeys.create(organizationId, READER)),
@@ -45,7 +45,7 @@ describeOnEveryStore((open) => {
       assert.equal(data.filter(({ action }) => action === 'api_key.created').length, 101)
     })
 
-    test('endpoints.register() refuses an endpoint beyond 50, and the present endpoints stay', async () => {
+    test('endpoints.register() rejects more than 50 endpoints, and existing ones remain', async () => {
       const { endpoints, organizationId } = setUp()
       for (let count = 0; count < 50; count++) await endpoints.register(organizationId, { url: URL })
       const about =
@@ -57,7 +57,7 @@ describeOnEveryStore((open) => {
       await endpoints.register(organizationId, { url: URL })
     })
 
-    test('maxApiKeys and maxEndpoints set the bounds; keys and endpoints over a lower bound stay', async () => {
+    test('maxApiKeys and maxEndpoints set the limits, and keys and endpoints above a lowered limit remain', async () => {
       const { store, organizationId, ...wide } = setUp({ maxApiKeys: 3, maxEndpoints: 2 })
       const keys = []
       for (let count = 0; count < 3; count++) keys.push(await wide.apiKeys.create(organizationId, READER))
@@ -87,7 +87,7 @@ describeOnEveryStore((open) => {
       assert.equal((await wide.endpoints.list(organizationId)).length, 2)
     })
 
-    test('apiKeys.rotate() may exceed the bound by the overlap, and at most doubles the bound', async () => {
+    test('apiKeys.rotate() may exceed the limit during overlaps, up to twice as many', async () => {
       const { apiKeys, organizationId } = setUp({ maxApiKeys: 2 })
       const first = await apiKeys.create(organizationId, READER)
       let { id } = await apiKeys.create(organizationId, READER)
@@ -101,7 +101,7 @@ describeOnEveryStore((open) => {
       await apiKeys.rotate(organizationId, (await apiKeys.list(organizationId))[0]?.id ?? '')
     })
 
-    test('of many calls at once exactly the bound is made', async () => {
+    test('many calls at once reach exactly the limit', async () => {
       const { store, organizationId, ...one } = setUp({ maxApiKeys: 7, maxEndpoints: 6 })
       const other = setUp({ maxApiKeys: 7, maxEndpoints: 6 })
       const settings = [one, store === other.store ? other : one]
@@ -121,7 +121,7 @@ describeOnEveryStore((open) => {
   })
 
   for (const name of ['maxApiKeys', 'maxEndpoints'] as const) {
-    test(`createDeveloperSettings() refuses an unusable bound: ${name}`, () => {
+    test(`createDeveloperSettings() rejects an invalid limit: ${name}`, () => {
       for (const value of [0, -1, 1.5, Number.NaN, 1_000_001]) {
         assert.throws(() => setUp({ [name]: value }), {
           name: 'RangeError',

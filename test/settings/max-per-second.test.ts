@@ -9,7 +9,7 @@ describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
   describe('the limit maxPerSecond of an endpoint', () => {
-    test('is set by register() and update(), decimals included, and each change leaves an entry', async () => {
+    test('can be set with register() and update(), including decimals, and each change writes an entry', async () => {
       const { settings, organizationId } = setUp()
       const limited = await settings.endpoints.register(organizationId, { url: URL, maxPerSecond: 0.5 })
       assert.equal(limited.maxPerSecond, 0.5)
@@ -32,7 +32,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('is refused unless it is null or a number from 0.01 to 1,000', async () => {
+    test("is rejected unless it's null or a number from 0.01 to 1,000", async () => {
       const { settings, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       for (const maxPerSecond of [0, 0.009, -1, 1000.1, Number.POSITIVE_INFINITY, Number.NaN, '5']) {

@@ -15,7 +15,7 @@ import { createSetUp as createEndpointSetUp, readSigningSecrets, URL } from './_
 import { assertRefused, untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
-// A host that had an API and webhooks before: its customers keep their keys and signing secrets.
+// A host that already had an API and webhooks. Its customers keep their keys and signing secrets.
 
 const importedKeys = { pattern: /^acme_[0-9a-f]{40}$/g }
 const newId = createIds()
@@ -23,7 +23,7 @@ const newId = createIds()
 /** A key of the earlier API. */
 const newOldKey = (): string => `acme_${randomBytes(20).toString('hex')}`
 
-/** What the host keeps of a key. */
+/** What the host has stored about a key. */
 function recordOf(key: string, changes: Partial<ImportedApiKey> = {}): ImportedApiKey {
   const digest = createHash('sha256').update(key).digest('hex')
   const scopes = ['clients:read', 'leads:read'] as const
@@ -52,7 +52,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('apiKeys.import()', () => {
-    test('a key of the earlier API works as it is, and is listed, renamed, rotated and revoked like any other', async () => {
+    test('a key of the earlier API works unchanged and can be listed, renamed, rotated and revoked like any other', async () => {
       const { store, settings, organizationId } = setUp()
       const key = newOldKey()
       assert.equal(await statusOf(store, key), 401)
@@ -70,7 +70,7 @@ describeOnEveryStore((open) => {
         lastUsedAt: null,
       })
       const api = createBusinessApi(store, { logger: false })
-      // The pattern has the flag g, which would remember the place of the last match.
+      // The pattern has the flag g, which would remember the position of the last match.
       for (let turn = 0; turn < 4; turn++) assert.equal(await statusBy(api, key), 200)
       assert.equal(await statusOf(store, `${key.slice(0, -1)}-`), 401)
       const { name, id } = await settings.apiKeys.update(organizationId, imported.id, { name: 'Depot' })
@@ -93,7 +93,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await statusBy(api, key), await statusBy(api, rotated.key)], [401, 200])
     })
 
-    test('without the pattern the call says that the key would get 401, and so it does', async () => {
+    test('without the pattern the call says that the key would get 401, which it does', async () => {
       const { store, settings, organizationId } = setUp()
       const key = newOldKey()
       const without = createDeveloperSettings(named(store, {}))
@@ -109,7 +109,7 @@ describeOnEveryStore((open) => {
       assert.equal(await statusOf(store, key), 200)
     })
 
-    test('a digest that exists anywhere is one error, which does not tell where', async () => {
+    test("a digest that exists in any organization is the same error, which doesn't say where", async () => {
       const { settings, organizationId } = setUp()
       const other = newOrganization()
       const [ours, theirs, ended] = [newOldKey(), newOldKey(), newOldKey()]
@@ -138,7 +138,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('the same call with an id imports once; of imports at once into two organizations one succeeds', async () => {
+    test('the same call with an id imports once, and only one of two organizations can import a key', async () => {
       const { store, settings, organizationId } = setUp()
       const key = newOldKey()
       const given = recordOf(key, { id: newId('key') })
@@ -153,7 +153,7 @@ describeOnEveryStore((open) => {
       assert.equal(await statusOf(store, key), 200)
     })
 
-    test('a key that was made here cannot be taken over by its digest', async () => {
+    test("a key created here can't be imported by its digest", async () => {
       const { store, settings, organizationId } = setUp()
       const { key } = await settings.apiKeys.create(organizationId, { name: 'Web', scopes: ['clients:read'] })
       await assert.rejects(settings.apiKeys.import(newOrganization(), recordOf(key)), {
@@ -163,7 +163,7 @@ describeOnEveryStore((open) => {
       assert.equal(await statusBy(api, key), 200)
     })
 
-    test('digests of other kinds, a shown key and an expiry that is over are rejected by name', async () => {
+    test('other kinds of digests, a plain key and an expiry in the past are rejected by name', async () => {
       const { settings, organizationId } = setUp()
       const key = newOldKey()
       const digest = /digest must be the SHA-256 digest of the whole key, 64 hexadecimal digits/
@@ -200,7 +200,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.apiKeys.list(organizationId), [])
     })
 
-    test('an imported key counts for maxApiKeys', async () => {
+    test('an imported key counts toward maxApiKeys', async () => {
       const { settings, organizationId } = setUp({ maxApiKeys: 1 })
       await settings.apiKeys.import(organizationId, recordOf(newOldKey()))
       const call = settings.apiKeys.import(organizationId, recordOf(newOldKey()))
@@ -212,7 +212,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('importedKeys is checked where it is given', () => {
+    test("importedKeys is checked when it's defined", () => {
       const wrong: [option: unknown, message: RegExp][] = [
         [{ pattern: '^acme_' }, /'importedKeys.pattern' because it must be a regular expression/],
         [{}, /'importedKeys.pattern' because/],
@@ -232,7 +232,7 @@ describeOnEveryStore((open) => {
   describe('endpoints.register() with a signing secret', () => {
     const setUpEndpoints = createEndpointSetUp(open)
 
-    test('takes the secret over as it is: 24 bytes, after whsec_ in base64 or as they are', async () => {
+    test('accepts the secret unchanged, with 24 bytes in base64 after whsec_ or as they are', async () => {
       const { store, settings } = setUpEndpoints()
       for (const secret of [
         `whsec_${randomBytes(24).toString('base64')}`,
@@ -259,7 +259,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('rejects a secret that is short, in quotes or has white space, and does not repeat it', async () => {
+    test('rejects a secret that is short, quoted or contains white space, without showing it', async () => {
       const { settings, organizationId } = setUpEndpoints()
       const long = 's3cret'.repeat(8)
       for (const secret of [
@@ -291,7 +291,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list(organizationId), [])
     })
 
-    test('Standard Webhooks take a secret of 24 to 64 bytes in base64, and no other', async () => {
+    test('Standard Webhooks accepts a secret of 24 to 64 bytes in base64, and no other', async () => {
       const { settings, organizationId } = setUpEndpoints()
       const register = (secret: string) =>
         settings.endpoints.register(organizationId, { url: URL, secret, standardWebhooks: true })
@@ -310,7 +310,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('a misspelled name is an error, and not an endpoint with another secret', async () => {
+    test('a misspelled name is an error, not an endpoint with another secret', async () => {
       const { settings, organizationId } = setUpEndpoints()
       const given = untyped<{ url: string }>({ url: URL, signingSecret: 'x'.repeat(24) })
       const call = settings.endpoints.register(organizationId, given)

@@ -7,7 +7,7 @@ import { untyped } from '../delivery/_loop.ts'
 import { createSetUp, KEY, NOW, URL } from './_endpoints.ts'
 import { describeOnEveryStore, publish } from './_stores.ts'
 
-// The event types of a host's own in the settings. The store's service decides which there are.
+// A host's own event types in the settings. Which types exist depends on the store's service.
 
 describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
@@ -29,7 +29,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('own event types', () => {
-    test('are chosen by endpoints, and a name that the service lacks is rejected with all names', async () => {
+    test('can be selected by endpoints, and an unknown name is rejected with a list of all names', async () => {
       const { settings, organizationId } = setUpOwn()
       const { id, types } = await settings.endpoints.register(organizationId, { url: URL, types: both })
       assert.deepEqual(types, both)
@@ -54,7 +54,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('of an endpoint stay through the changes of a version that lacks them, and no other is added there', async () => {
+    test("of an endpoint survive updates by a version without them, which can't add others", async () => {
       const { store, settings, organizationId } = setUpOwn()
       const { id } = await settings.endpoints.register(organizationId, { url: URL, types: both })
       const { endpoints: older } = createDeveloperSettings(
@@ -72,7 +72,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('select events and deliveries, of the own record too, and nothing else', async () => {
+    test('filter events and deliveries, including by own record', async () => {
       const { store, settings, organizationId } = setUpOwn()
       await settings.endpoints.register(organizationId, { url: URL, types: both })
       for (const type of ['booking.created', 'booking.cancelled', 'invoice.paid'])
@@ -105,7 +105,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('are followed', async () => {
+    test('can be followed', async () => {
       const { store, settings, organizationId } = setUpOwn()
       const follow = settings.events.follow(organizationId, {
         types: ['booking.created'],
@@ -121,7 +121,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('are tested with their example; by default the first type of the endpoint that the service has', async () => {
+    test("are tested with their example, by default the first of the endpoint's types that the service has", async () => {
       const sent: WebhookRequest[] = []
       const sender: WebhookSender = {
         send: async (request) => {

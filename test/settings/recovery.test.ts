@@ -17,11 +17,11 @@ describeOnEveryStore((open) => {
 
   describe('deliveries.redeliver()', () => {
     for (const state of ['delivered', 'failed', 'skipped'] as const) {
-      test(`deliveries.redeliver() has a ${state} delivery sent again: same event, a new round of attempts`, async () => {
+      test(`deliveries.redeliver() sends a ${state} delivery again with the same event and a new round of attempts`, async () => {
         const given = await setUp()
         const { deliveries, store, organizationId } = given
         const made = await makeOfEachState(given)
-        // Delivers the earlier pending deliveries first.
+        // Delivers earlier pending deliveries first.
         await record(store, await claim(store, organizationId), 'delivered')
         const before = await deliveries.get(organizationId, made[state])
         const again = await deliveries.redeliver(organizationId, made[state])
@@ -43,7 +43,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('deliveries.redeliver() refuses a delivery that is still to be sent, and changes nothing', async () => {
+    test('deliveries.redeliver() rejects a delivery that has yet to be sent, and changes nothing', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
@@ -58,7 +58,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('deliveries.redeliver() refuses a delivery of a removed endpoint', async () => {
+    test('deliveries.redeliver() rejects a delivery of a removed endpoint', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId, endpointId } = given
       const { delivered } = await makeOfEachState(given)
@@ -71,7 +71,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.cancel()', () => {
-    test('deliveries.cancel() cancels a pending delivery, and shows the new state', async () => {
+    test('deliveries.cancel() cancels a pending delivery and returns the new state', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -87,7 +87,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await deliveries.get(organizationId, id), cancelled)
     })
 
-    test('a cancelled delivery is not recovered, and can be redelivered', async () => {
+    test("a cancelled delivery isn't recovered but can be redelivered", async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       await publishSeveral(given, 1)
@@ -99,7 +99,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
     })
 
-    test('deliveries.cancel() refuses a delivery that is sending or in a final state, and changes nothing', async () => {
+    test('deliveries.cancel() rejects a delivery that is being sent or finished, and changes nothing', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
@@ -121,7 +121,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.recover()', () => {
-    test('deliveries.recover() has the failed and the skipped sent again, and nothing else', async () => {
+    test('deliveries.recover() sends failed and skipped deliveries again, and no others', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const made = await makeOfEachState(given)
@@ -136,7 +136,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0, next: null })
     })
 
-    test('deliveries.recover() goes by endpoint, type and time', async () => {
+    test('deliveries.recover() filters by endpoint, type and time', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId, endpointId, register } = given
       await register()
@@ -162,7 +162,7 @@ describeOnEveryStore((open) => {
       assert.equal(await recovered({}), 0)
     })
 
-    test('deliveries.recover() passes over removed endpoints and other organizations', async () => {
+    test('deliveries.recover() ignores removed endpoints and other organizations', async () => {
       const given = await setUp()
       const { deliveries, endpoints, store, organizationId, endpointId, register } = given
       const kept = await register()
@@ -175,7 +175,7 @@ describeOnEveryStore((open) => {
       assert.equal(delivery?.endpointId, kept)
     })
 
-    test('deliveries.recover() goes on in batches of 1000 to the end', async () => {
+    test('deliveries.recover() continues in batches of 1000 until the end', async () => {
       const batches: number[] = []
       const given = await setUp((store) => ({
         ...store,
@@ -195,7 +195,7 @@ describeOnEveryStore((open) => {
       assert.equal((await claim(store, organizationId)).length, 2001)
     })
 
-    test('deliveries.recover() with a limit recovers a part and returns the start of the next; count() returns the rest', async () => {
+    test('deliveries.recover() with a limit recovers a part and returns the start of the next, and count() returns the rest', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId } = given
       for (const id of await skipMany(given, 4, 1)) await endpoints.enable(organizationId, id)
@@ -211,7 +211,7 @@ describeOnEveryStore((open) => {
       await assert.rejects(deliveries.recover(organizationId, { limit: 0 }), { code: INVALID_INPUT })
     })
 
-    test('deliveries.recover() ends, also while recovered deliveries are skipped again and new deliveries arrive', async () => {
+    test('deliveries.recover() ends even if recovered deliveries are skipped again and new ones arrive', async () => {
       let recoveries = 0
       const given = await setUp((store) => ({
         ...store,
@@ -221,7 +221,7 @@ describeOnEveryStore((open) => {
             const recovered = await store.deliveries.recover(request)
             const { organizationId } = request
             assert.ok(recoveries++ < 5, 'has no end')
-            // The claims of a delivery loop skip the waiting deliveries of a disabled endpoint.
+            // The claims of a delivery loop skip the pending deliveries of a disabled endpoint.
             while (
               (await store.deliveries.list(organizationId, { states: ['pending'] }, 1, null)).length > 0
             ) {
@@ -238,7 +238,7 @@ describeOnEveryStore((open) => {
       assert.equal(recoveries, 2)
     })
 
-    test('deliveries.recover() names everything of a filter that cannot be used', async () => {
+    test('deliveries.recover() names everything that is invalid in a filter', async () => {
       const { deliveries } = await setUp()
       const call = deliveries.recover(
         '',

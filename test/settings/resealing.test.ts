@@ -13,7 +13,7 @@ import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
-// A key ring that changes or comes into being: everything is sealed anew, beside traffic and in parts.
+// The keys change or are added for the first time, and everything is resealed in parts while there is traffic.
 
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
 const URL = 'https://hooks.example.com/'
@@ -24,7 +24,7 @@ describeOnEveryStore((open) => {
     return createDeveloperSettings(store, { allowPrivateNetworks: true, ...options })
   }
 
-  /** Seals every credential of an organization anew, part by part; the store may hold endpoints of other tests. */
+  /** Reseals all credentials of an organization part by part. The store may have endpoints of other tests. */
   async function resealAll(
     { secrets }: ReturnType<typeof settingsOf>,
     organizationId: string,
@@ -40,7 +40,7 @@ describeOnEveryStore((open) => {
     return sum
   }
 
-  /** Opens an endpoint's secrets and headers with a ring of the new key alone. */
+  /** Opens the secrets and headers of an endpoint with only the new key. */
   async function openWithNew(store: BusinessApiStore, organizationId: string, endpointId: string) {
     const target = await store.endpoints.getTarget(organizationId, endpointId)
     assert.ok(target)
@@ -51,7 +51,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('secrets.reseal()', () => {
-    test('seals signing secrets, previous secrets and headers under the first key, so that the old key can go', async () => {
+    test('reseals signing secrets, previous secrets and headers with the first key, so that the old one can be removed', async () => {
       const store = open()
       const organizationId = newOrganization()
       const before = settingsOf(store, { secretKeys: [OLD] })
@@ -80,7 +80,7 @@ describeOnEveryStore((open) => {
       assert.equal((await resealAll(both, organizationId)).resealed, 0, 'nothing is left to seal')
     })
 
-    test('seals secrets stored open where plain text is allowed, so that plain text is no longer needed', async () => {
+    test("seals plain text secrets if plain text is allowed, so that it's no longer needed", async () => {
       const store = open()
       const organizationId = newOrganization()
       const without = settingsOf(store, { allowPlaintextSecrets: true })
@@ -96,7 +96,7 @@ describeOnEveryStore((open) => {
       await strict.endpoints.rotateSecret(organizationId, id)
     })
 
-    test('goes through all endpoints in parts of at most `limit`, and can be stopped after any', async () => {
+    test('goes through all endpoints in parts of up to `limit`, and can be stopped after any of them', async () => {
       const store = open()
       const organizationId = newOrganization()
       const before = settingsOf(store, { secretKeys: [OLD] })
@@ -117,7 +117,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('leaves and counts credentials that no key opens, and seals the rest', async () => {
+    test('keeps and counts credentials that no key can open, and seals the rest', async () => {
       const store = open()
       const organizationId = newOrganization()
       const lost = settingsOf(store, { secretKeys: [randomBytes(32)] })
@@ -133,7 +133,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual((await openWithNew(store, organizationId, known.id)).secrets, [known.secret])
     })
 
-    test('undoes no rotation and no patch that is made at the same time', async () => {
+    test("doesn't undo a concurrent rotation or patch", async () => {
       const store = open()
       const organizationId = newOrganization()
       const before = settingsOf(store, { secretKeys: [OLD] })
@@ -165,7 +165,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('drops a previous secret after the overlap, also a secret that no key opens', async () => {
+    test('drops a previous secret after the overlap, even if no key can open it', async () => {
       const store = open()
       const organizationId = newOrganization()
       const lost = settingsOf(store, { secretKeys: [randomBytes(32)] })
@@ -183,7 +183,7 @@ describeOnEveryStore((open) => {
       assert.notDeepEqual((await openWithNew(store, organizationId, id)).secrets, [secret])
     })
 
-    test('without keys is refused with the remedy', async () => {
+    test('without keys is rejected with advice', async () => {
       for (const options of [{}, { allowPlaintextSecrets: true }]) {
         await assert.rejects(settingsOf(open(), options).secrets.reseal(), {
           code: SECRET_UNAVAILABLE,
@@ -192,7 +192,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('refuses an unusable part', async () => {
+    test('rejects invalid parts', async () => {
       const { secrets } = settingsOf(open(), { secretKeys: [NEW] })
       for (const [name, values] of Object.entries({
         limit: [0, 1001, 1.5, '5', null],
@@ -207,7 +207,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('covers every organization from the first on', async () => {
+    test('covers all organizations starting with the first', async () => {
       const store = open()
       const [one, two] = [newOrganization(), newOrganization()].sort()
       assert.ok(one && two)
@@ -226,7 +226,7 @@ describeOnEveryStore((open) => {
     })
   })
 
-  test('a delivery loop with both keys goes on while everything is sealed anew', async () => {
+  test('a delivery loop with both keys continues while everything is resealed', async () => {
     const store = open()
     const organizationId = newOrganization()
     const before = settingsOf(store, { secretKeys: [OLD] })

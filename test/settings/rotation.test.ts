@@ -18,7 +18,7 @@ import { describeOnEveryStore, newOrganization } from './_stores.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'], rateLimit: { perSecond: 1, burst: 7 } }
 
-/** Asserts that a rotation is refused with a code and a text that names the fault and repeats no value. */
+/** Asserts that a rotation is rejected with a code and a message that names the problem but no value. */
 async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
@@ -43,7 +43,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('apiKeys.rotate()', () => {
-    test('apiKeys.rotate() gives a new key once, like the previous key, which stays in force for 24 hours', async () => {
+    test('apiKeys.rotate() returns a new key once, and the previous one stays active for 24 hours', async () => {
       const { apiKeys, isAdmitted, organizationId } = setUp({ keyPrefix: 'acme' })
       const old = await apiKeys.create(organizationId, READER)
       const earliest = Date.now() + DAY_MS - 60_000
@@ -60,7 +60,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [true, true])
     })
 
-    test('apiKeys.rotate() gives the new key the expiry of the previous key, unless another is given', async () => {
+    test('apiKeys.rotate() gives the new key the expiry of the previous one unless another is passed', async () => {
       const { apiKeys, organizationId } = setUp()
       const expiresAt = '2099-02-28T12:00:00.010Z'
       const rotate = async (given: Parameters<typeof apiKeys.rotate>[2]) => {
@@ -73,7 +73,7 @@ describeOnEveryStore((open) => {
       assert.equal(await rotate({ expiresAt: '2098-01-01T01:00+01:00' }), '2098-01-01T00:00:00.000Z')
     })
 
-    test('apiKeys.rotate() without an overlap revokes the previous key at once', async () => {
+    test('apiKeys.rotate() without an overlap immediately revokes the previous key', async () => {
       const { apiKeys, isAdmitted, organizationId } = setUp()
       const old = await apiKeys.create(organizationId, READER)
       const { key, previous } = await apiKeys.rotate(organizationId, old.id, { overlapMs: 0 })
@@ -81,14 +81,14 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [false, true])
     })
 
-    test('apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, and makes no key', async () => {
+    test('apiKeys.rotate() rejects a key that is revoked, expired or already rotated, and creates no key', async () => {
       const { store, apiKeys, organizationId } = setUp()
       const [revoked, rotated, replaced] = [
         await apiKeys.create(organizationId, READER),
         await apiKeys.create(organizationId, READER),
         await apiKeys.create(organizationId, READER),
       ]
-      // Made with yesterday's clock, before the expiry.
+      // Created with yesterday's clock, before the expiry.
       const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
       const expiresAt = new Date(Date.now() - DAY_MS / 2)
       const expired = await yesterday.apiKeys.create(organizationId, { ...READER, expiresAt })
@@ -108,7 +108,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await apiKeys.list(organizationId), before)
     })
 
-    test('apiKeys.rotate() called twice at once makes one key', async () => {
+    test('apiKeys.rotate() called twice at once creates one key', async () => {
       const { apiKeys, organizationId } = setUp()
       const { id } = await apiKeys.create(organizationId, READER)
       const calls = await Promise.allSettled([1, 2].map(() => apiKeys.rotate(organizationId, id)))
@@ -122,7 +122,7 @@ describeOnEveryStore((open) => {
       assert.equal((await apiKeys.list(organizationId)).length, 2)
     })
 
-    test('apiKeys.rotate() throws the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
+    test("apiKeys.rotate() throws the same not_found for an unknown id, another organization's id and an invalid id", async () => {
       const { apiKeys, organizationId } = setUp()
       const { id, key } = await apiKeys.create(newOrganization(), READER)
       for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
@@ -131,7 +131,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('apiKeys.rotate() names everything of an input that cannot be used', async () => {
+    test('apiKeys.rotate() names everything that is invalid in its input', async () => {
       const { apiKeys, organizationId } = setUp()
       const { id } = await apiKeys.create(organizationId, READER)
       const refused: [string, unknown[], RegExp][] = [

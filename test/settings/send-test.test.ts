@@ -29,7 +29,7 @@ const KEY = randomBytes(32)
 const EVENT_ID = /^evt_test_[0-9A-HJKMNP-TV-Z]{26}$/
 
 describeOnEveryStore((open) => {
-  /** Settings for a new organization, by default on a development host. */
+  /** Settings for a new organization, by default in development. */
   function setUp(context: TestContext, options: DeveloperSettingsOptions = {}, names: ServiceOptions = {}) {
     const store = named(open(), names)
     const settings = createDeveloperSettings(store, {
@@ -56,7 +56,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('endpoints.sendTest()', () => {
-    test('endpoints.sendTest() makes one signed attempt, like a delivery, and gives the result', async (t) => {
+    test('endpoints.sendTest() makes one signed attempt, like a delivery, and returns the result', async (t) => {
       const { receiver, endpoint, sendTest } = await register(t, { headers: { 'X-Key': 'a' } }, (response) =>
         response.writeHead(201).end('thanks 🏺'),
       )
@@ -97,8 +97,8 @@ describeOnEveryStore((open) => {
       assert.deepEqual(v.parse(eventSchemas['client.created'], data), data)
     })
 
-    test('endpoints.sendTest() takes the given type, else the first that the endpoint wants', async (t) => {
-      // An organization sends ten at most.
+    test('endpoints.sendTest() sends the given type, or the first the endpoint is subscribed to', async (t) => {
+      // An organization can send up to ten.
       for (let first = 0; first < EVENT_TYPES.length; first += 9) {
         const { receiver, sendTest } = await register(t, { types: ['invoice.paid', 'lead.created'] })
         assert.equal((await sendTest()).type, 'invoice.paid')
@@ -113,7 +113,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.sendTest() sends ten at once, all endpoints of the organization together, and refuses one more', async (t) => {
+    test('endpoints.sendTest() sends ten at once for all endpoints of the organization, and rejects one more', async (t) => {
       const { receiver, endpoints, organizationId, sendTest, audit } = await register(t)
       const other = await endpoints.register(organizationId, { url: `${receiver.origin}/other` })
       const sent = await Promise.allSettled([
@@ -128,7 +128,7 @@ describeOnEveryStore((open) => {
       assert.equal(data.filter(({ action }) => action === 'endpoint.test_sent').length, 10)
     })
 
-    test('endpoints.sendTest() signs with the secret before too while a rotation’s overlap lasts', async (t) => {
+    test('endpoints.sendTest() signs with the previous secret as well during the overlap of a rotation', async (t) => {
       const { receiver, endpoints, organizationId, endpoint, sendTest } = await register(t)
       const { secret } = await endpoints.rotateSecret(organizationId, endpoint.id)
       await sendTest()
@@ -136,7 +136,7 @@ describeOnEveryStore((open) => {
       for (const one of [secret, endpoint.secret]) verifyWebhook(body, headers['x-service-signature'], one)
     })
 
-    test('endpoints.sendTest() leaves no event and no delivery, and is nothing for or against the endpoint', async (t) => {
+    test("endpoints.sendTest() leaves no event or delivery and doesn't count for or against the endpoint", async (t) => {
       let status = 410
       const { store, endpoints, deliveries, organizationId, sendTest } = await register(t, {}, (response) =>
         response.writeHead(status).end(),
@@ -159,7 +159,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.sendTest() reports a refusal, a redirect and a missing answer as the delivery log does', async (t) => {
+    test('endpoints.sendTest() reports a rejection, a redirect and a missing response like the delivery log does', async (t) => {
       const answers: [AnswerRequest, number][] = [
         [(response) => response.writeHead(500).end('oops'), 500],
         [(response) => response.writeHead(302, { location: 'http://127.0.0.1:9999/' }).end(), 302],
@@ -175,7 +175,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([delivered, status, error, bodyExcerpt], [false, null, 'connection_reset', ''])
     })
 
-    test('endpoints.sendTest() speaks TLS, and gives the duration', async (t) => {
+    test('endpoints.sendTest() supports TLS and returns the duration', async (t) => {
       const receiver = await startSecureReceiver(t)
       const { endpoints, organizationId } = setUp(t, {
         sender: createLocalSender(t, { ca: CERTIFICATE, lookup: resolveTo('127.0.0.1') }),
@@ -186,7 +186,7 @@ describeOnEveryStore((open) => {
       assert.ok(delivered && (dnsMs ?? -1) >= 0 && (tlsMs ?? -1) >= 0)
     })
 
-    test('endpoints.sendTest() to a refused address shows no address', async (t) => {
+    test("endpoints.sendTest() shows no address if it's rejected", async (t) => {
       const receiver = await startReceiver(t)
       const lookup = resolveTo('127.0.0.1')
       const { endpoints, organizationId } = setUp(t, { sender: createSender(t, { lookup }) })
@@ -212,7 +212,7 @@ describeOnEveryStore((open) => {
       assert.equal(receiver.accepted, 0)
     })
 
-    test('endpoints.sendTest() has the headers of the host’s own prefix', async (t) => {
+    test('endpoints.sendTest() sends headers with the host’s own prefix', async (t) => {
       const receiver = await startReceiver(t)
       const { endpoints, organizationId } = setUp(t, {}, { headerPrefix: 'Acme' })
       const { id } = await endpoints.register(organizationId, { url: receiver.origin })
@@ -220,7 +220,7 @@ describeOnEveryStore((open) => {
       assert.equal(receiver.requests[0]?.headers['acme-event-id'], eventId)
     })
 
-    test('endpoints.sendTest() throws secret_unavailable when the keys do not open the secret, and sends nothing', async (t) => {
+    test("endpoints.sendTest() throws secret_unavailable if the keys can't open the secret, and sends nothing", async (t) => {
       const { store, receiver, organizationId, endpoint, audit } = await register(t)
       const sender = createLocalSender(t)
       const before = await audit.list(organizationId)
@@ -235,7 +235,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([receiver.accepted, await audit.list(organizationId)], [0, before])
     })
 
-    test('endpoints.sendTest() without a sender is a TypeError with the remedy', async (t) => {
+    test('endpoints.sendTest() without a sender throws a TypeError with advice', async (t) => {
       const { endpoints, organizationId } = setUp(t, { sender: undefined })
       const { id } = await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
       await assert.rejects(endpoints.sendTest(organizationId, id), {
@@ -245,7 +245,7 @@ describeOnEveryStore((open) => {
       })
     })
 
-    test('endpoints.sendTest() throws when nothing could be sent from here: the sender is closed, or throws', async (t) => {
+    test('endpoints.sendTest() throws if nothing could be sent because the sender is closed or throws', async (t) => {
       const closed = createWebhookSender({ allowPrivateNetworks: true, allowHttp: true })
       await closed.close()
       const failure = new Error('broken')
@@ -260,7 +260,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.sendTest() throws the same not_found for an id that is unknown, removed, of another organization, or no id at all', async (t) => {
+    test("endpoints.sendTest() throws the same not_found for an id that is unknown, removed, another organization's, or invalid", async (t) => {
       const { receiver, endpoints, organizationId, endpoint } = await register(t)
       const theirs = await register(t)
       await endpoints.remove(organizationId, endpoint.id)
@@ -281,7 +281,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])
     })
 
-    test('endpoints.sendTest() refuses an unknown type, and an id other than a string', async (t) => {
+    test("endpoints.sendTest() rejects an unknown type and an id that isn't a string", async (t) => {
       const { endpoints, organizationId, endpoint } = await register(t)
       for (const type of ['client.deleted', '', null, 7]) {
         await assert.rejects(endpoints.sendTest(organizationId, endpoint.id, untyped({ type })), {

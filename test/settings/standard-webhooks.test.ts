@@ -11,13 +11,13 @@ import { createSetUp, KEY, URL } from './_endpoints.ts'
 import { assertRefused, untyped } from './_refusals.ts'
 import { describeOnEveryStore } from './_stores.ts'
 
-/** A secret of the form before standard base64: 32 bytes in base64url, which has no padding. */
+/** A secret in the form used before standard base64, which was 32 bytes in base64url without padding. */
 const OLDER = `whsec_${'-_'.repeat(21)}A`
 
 describeOnEveryStore((open) => {
   const setUp = createSetUp(open)
 
-  /** An endpoint whose current secret Standard Webhooks cannot decode. */
+  /** An endpoint whose current secret can't be decoded by Standard Webhooks. */
   async function setUpOlder() {
     const { settings, store, organizationId } = setUp()
     const { id } = await settings.endpoints.register(organizationId, { url: URL })
@@ -31,7 +31,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('the option standardWebhooks of an endpoint', () => {
-    test('is set by register() and update(), and update() leaves an entry', async () => {
+    test('can be set with register() and update(), and update() writes an entry', async () => {
       const { settings, organizationId } = setUp()
       const chosen = await settings.endpoints.register(organizationId, { url: URL, standardWebhooks: true })
       assert.equal(chosen.standardWebhooks, true)
@@ -49,7 +49,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('is refused for an older secret until the secret is rotated', async () => {
+    test('is rejected for an older secret until the secret is rotated', async () => {
       const { settings, organizationId, id } = await setUpOlder()
       const turnOn = () => settings.endpoints.update(organizationId, id, { standardWebhooks: true })
       const about = / because Standard Webhooks cannot decode its signing secret: rotate the secret first$/
@@ -63,7 +63,7 @@ describeOnEveryStore((open) => {
       assert.equal((await turnOn()).standardWebhooks, true)
     })
 
-    test('is refused without the key that opens the secret, and for anything but true and false', async () => {
+    test('is rejected without the key that opens the secret, and for anything but true and false', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       const other = createDeveloperSettings(store, { secretKeys: [randomBytes(32)] })
@@ -75,7 +75,7 @@ describeOnEveryStore((open) => {
       await assertRefused(call, INVALID_INPUT, 'Cannot update a webhook endpoint', about)
     })
 
-    test('shows in tests as in deliveries: chosen by the endpoint, or by the host for every endpoint', async () => {
+    test("applies to tests and deliveries, whether it's set for the endpoint or by the host for all of them", async () => {
       const { store, organizationId, id, settings } = await setUpOlder()
       const requests: WebhookRequest[] = []
       const sender = {

@@ -7,7 +7,7 @@ interface Edges {
   readonly cidr: string
   readonly first: string
   readonly last: string
-  /** The addresses just before and just after, unless another range begins there. */
+  /** The addresses right before and after the range, unless another range starts there. */
   readonly outside: readonly string[]
 }
 
@@ -130,14 +130,14 @@ function assertAllowed(address: string): void {
 
 describe('judgeAddress()', () => {
   for (const { cidr, first, last, outside } of [...IPV4, ...IPV6]) {
-    test(`judgeAddress() refuses ${cidr} from the first address to the last, and not the neighbours`, () => {
+    test(`judgeAddress() rejects ${cidr} from the first address to the last, but not the neighbors`, () => {
       assertRefused(first, cidr)
       assertRefused(last, cidr)
       for (const address of outside) assertAllowed(address)
     })
   }
 
-  test('the ranges tested are the ranges there are', () => {
+  test('all ranges are tested', () => {
     const tested = [...IPV4, ...IPV6].map(({ cidr }) => cidr)
     assert.deepEqual(tested.sort(), REFUSED_RANGES.map(({ cidr }) => cidr).sort())
   })
@@ -148,7 +148,7 @@ describe('judgeAddress()', () => {
     }
   })
 
-  test('an IPv4 address behind NAT64 is judged by itself', () => {
+  test('an IPv4 address behind NAT64 is checked itself', () => {
     for (const { cidr, first, last, outside } of IPV4) {
       assertRefused(`64:ff9b::${first}`, cidr)
       assertRefused(`64:ff9b::${last}`, cidr)
@@ -158,7 +158,7 @@ describe('judgeAddress()', () => {
     assertRefused('64:ff9b:0:0:0:1:808:808', '::/8')
   })
 
-  test('an IPv4 address in any other IPv6 form is refused, public or not', () => {
+  test("an IPv4 address in any other IPv6 form is rejected, whether it's public or not", () => {
     for (const prefix of ['::ffff:', '::', '::ffff:0:', '0:0:0:0:0:ffff:']) {
       assertRefused(`${prefix}127.0.0.1`, '::/8')
       assertRefused(`${prefix}8.8.8.8`, '::/8')
@@ -167,7 +167,7 @@ describe('judgeAddress()', () => {
     assertRefused('2001:0:7f00:1::', '2001::/23')
   })
 
-  test('a text that is no address in the system’s spelling is refused', () => {
+  test("a string that isn't an address in the system’s notation is rejected", () => {
     const texts = [
       '',
       'localhost',
@@ -197,7 +197,7 @@ describe('judgeAddress()', () => {
 })
 
 describe('parseAddress()', () => {
-  test('parseAddress() reads every spelling of an IPv6 address as the URL parser does', () => {
+  test('parseAddress() reads every spelling of an IPv6 address like the URL parser does', () => {
     const spellings = [
       '::',
       '1::',
@@ -217,7 +217,7 @@ describe('parseAddress()', () => {
   })
 })
 
-/** An IPv6 address as a number, from the eight groups that the URL parser writes. */
+/** Converts an IPv6 address to a number using the eight groups that the URL parser returns. */
 function bitsOf(text: string): bigint {
   const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter((group) => group !== '')

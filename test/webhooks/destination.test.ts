@@ -13,7 +13,7 @@ import {
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 
 describe('judgeUrl()', () => {
-  test('judgeUrl() allows https on port 443 and from 1024, with path, query and fragment', () => {
+  test('judgeUrl() allows https on port 443 and from 1024 with path, query and fragment', () => {
     const urls = ['https://example.com', 'https://example.com:443/', 'https://example.com:1024/a?b=c#d']
     for (const url of [
       ...urls,
@@ -65,7 +65,7 @@ describe('judgeUrl()', () => {
     ],
   }
   for (const [reason, urls] of Object.entries(refusals)) {
-    test(`judgeUrl() refuses with the reason '${reason}'`, () => {
+    test(`judgeUrl() rejects with the reason '${reason}'`, () => {
       for (const url of urls) {
         const verdict = judgeUrl(url)
         assert.ok(!verdict.allowed, url)
@@ -138,7 +138,7 @@ describe('judgeUrl()', () => {
     'no host': ['https://.', 'https://...'],
   }
   for (const [name, urls] of Object.entries(spellings)) {
-    test(`judgeUrl() sees through every spelling: ${name}`, () => {
+    test(`judgeUrl() recognizes every spelling: ${name}`, () => {
       for (const url of urls) {
         const verdict = judgeUrl(url)
         assert.ok(!verdict.allowed, url)
@@ -147,7 +147,7 @@ describe('judgeUrl()', () => {
     })
   }
 
-  test('judgeUrl() shows the customer nothing of the address, and the operator all', () => {
+  test('judgeUrl() shows the customer nothing about the address, and the operator everything', () => {
     assert.deepEqual(judgeUrl('https://0xa9fea9fe/latest/meta-data'), {
       allowed: false,
       reason: 'destination not allowed',
@@ -155,7 +155,7 @@ describe('judgeUrl()', () => {
     })
   })
 
-  test('allowHttp allows http and port 80, and nothing else', () => {
+  test('allowHttp allows http and port 80, but nothing else', () => {
     const options = { allowHttp: true }
     for (const url of [
       'http://example.com',
@@ -182,7 +182,7 @@ describe('judgeUrl()', () => {
     ])
   })
 
-  test('allowPrivateNetworks allows every host that there is, and no more', () => {
+  test('allowPrivateNetworks allows every host, but nothing else', () => {
     const options = { allowPrivateNetworks: true }
     for (const url of ['https://127.0.0.1', 'https://localhost:8443', 'https://[::1]', 'https://0.0.0.0']) {
       assert.ok(judgeUrl(url, options).allowed, url)
@@ -193,11 +193,11 @@ describe('judgeUrl()', () => {
   })
 })
 
-describe('the ranges that a host refuses', () => {
+describe('the ranges that a host rejects', () => {
   const judge = (address: string, ...refuseAddresses: string[]) =>
     judgeAddress(address, readDestinationOptions({ refuseAddresses, allowPrivateNetworks: true })).allowed
 
-  test('a range is refused from the first address to the last, and not the neighbours', () => {
+  test('a range is rejected from the first address to the last, but not the neighbors', () => {
     const edges: [cidr: string, inside: string[], outside: string[]][] = [
       ['8.8.8.0/23', ['8.8.8.0', '8.8.9.255'], ['8.8.7.255', '8.8.10.0']],
       ['8.8.8.8', ['8.8.8.8'], ['8.8.8.7', '8.8.8.9']],
@@ -214,7 +214,7 @@ describe('the ranges that a host refuses', () => {
     }
   })
 
-  test('an IPv4 address is refused inside an IPv6 address too, and a link’s address with a zone', () => {
+  test('an IPv4 address is also rejected inside an IPv6 address, and so is a link-local one with a zone', () => {
     for (const address of ['::ffff:8.8.8.8', '::ffff:808:808', '64:ff9b::8.8.8.8']) {
       assert.equal(judge(address, '8.8.8.0/24'), false, address)
       assert.equal(judge(address, '9.9.9.0/24'), true, address)
@@ -223,7 +223,7 @@ describe('the ranges that a host refuses', () => {
     assert.equal(judge('fe80::1%eth0', 'fd00::/8'), true)
   })
 
-  test('a range comes on top of the ranges outside the public internet', () => {
+  test('a range applies in addition to those outside the public internet', () => {
     const rules = readDestinationOptions({ refuseAddresses: ['8.8.8.0/24'] })
     assert.deepEqual(
       ['8.8.8.8', '10.0.0.1', '9.9.9.9'].map((address) => judgeAddress(address, rules).allowed),
@@ -231,7 +231,7 @@ describe('the ranges that a host refuses', () => {
     )
   })
 
-  test('parseRange() takes a range or an address, and nothing else', () => {
+  test('parseRange() accepts a range or an address, and nothing else', () => {
     assert.equal(parseRange('10.0.0.0/8', '')?.last, 0x0aff_ffffn)
     for (const text of [
       '',
@@ -249,7 +249,7 @@ describe('the ranges that a host refuses', () => {
 })
 
 describe('judgeAddresses()', () => {
-  test('one refused address among public ones refuses the name', () => {
+  test('one rejected address among public ones rejects the name', () => {
     const addresses = ['8.8.8.8', '2606:4700::1111', '10.0.0.1'].map((address) => ({ address }))
     assert.deepEqual(judgeAddresses(addresses), {
       allowed: false,
@@ -271,7 +271,7 @@ describe('judgeDestination()', () => {
       )
   const url = 'https://hooks.example.com./x'
 
-  test('judgeDestination() refuses a name with a refused address, and accepts a name with public addresses', async () => {
+  test('judgeDestination() rejects a name with a rejected address and accepts one with public addresses', async () => {
     assert.deepEqual(await judgeDestination(url, { lookup: answering('8.8.8.8', 'fd00::1') }), {
       allowed: false,
       reason: DESTINATION_NOT_ALLOWED,
@@ -283,7 +283,7 @@ describe('judgeDestination()', () => {
     )
   })
 
-  test('judgeDestination() asks for all addresses of the name', async () => {
+  test('judgeDestination() looks up all addresses of the name', async () => {
     let asked: unknown[] = []
     const lookup: Lookup = (hostname, options, callback) => {
       asked = [hostname, options.all]
@@ -293,7 +293,7 @@ describe('judgeDestination()', () => {
     assert.deepEqual(asked, ['hooks.example.com', true])
   })
 
-  test('a name that does not exist is refused exactly like a name with a refused address', async () => {
+  test("a name that doesn't exist is rejected exactly like one with a rejected address", async () => {
     const failing =
       (code: string): Lookup =>
       (_hostname, _options, callback) =>
@@ -307,7 +307,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('a name with failing name servers is accepted, to be judged again at every attempt', async () => {
+  test("a name whose name servers fail is accepted, since it's checked again at every attempt", async () => {
     const failing =
       (code: string): Lookup =>
       (_hostname, _options, callback) =>
@@ -320,7 +320,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('a name for a private network is refused without a lookup, existing or not', async () => {
+  test('a name for a private network is rejected without a lookup, whether it exists or not', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const names = [
       'postgres',
@@ -337,7 +337,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('judgeDestination() refuses names that resolve to an address of the host’s own list, in development too', async () => {
+  test('judgeDestination() rejects names that resolve to an address the host rejects, even in development', async () => {
     for (const allowPrivateNetworks of [false, true]) {
       const rules = readDestinationOptions({ refuseAddresses: ['8.8.8.0/24'], allowPrivateNetworks })
       const [refused, allowed] = [answering('8.8.8.8'), answering('9.9.9.9')]
@@ -351,18 +351,18 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('of the addresses of a name no more than 64 are judged', async () => {
+  test('no more than 64 addresses of a name are checked', async () => {
     const many = Array.from({ length: 64 }, (_, index) => `8.8.8.${index}`)
     assert.equal((await judgeDestination(url, { lookup: answering(...many, '10.0.0.1') })).allowed, true)
     assert.equal((await judgeDestination(url, { lookup: answering('10.0.0.1', ...many) })).allowed, false)
   })
 
-  test('a name that does not resolve in time is accepted', async () => {
+  test("a name that doesn't resolve in time is accepted", async () => {
     const verdict = await judgeDestination(url, { lookup: () => {}, lookupTimeoutMs: 10 })
     assert.equal(verdict.allowed, true)
   })
 
-  test('a URL that is refused without a lookup is not looked up, nor any URL with private networks allowed', async () => {
+  test('there is no lookup if the URL is already rejected or private networks are allowed', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const verdict = await judgeDestination('https://127.1', { lookup })
     assert.equal(verdict.allowed, false)

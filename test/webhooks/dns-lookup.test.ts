@@ -9,7 +9,7 @@ import { createPublicLookup } from '../../lib/webhooks/dns-lookup.ts'
 const A = 1
 const NXDOMAIN = 3
 
-/** A name server that knows a name, never answers for another, and refuses the rest. */
+/** A name server that knows one name, never responds for another, and rejects all others. */
 function answer(query: Buffer): Buffer | null {
   const labels: string[] = []
   let at = 12
@@ -55,19 +55,19 @@ describe('createPublicLookup()', () => {
       lookup(hostname, { all: true }, (error, addresses) => (error ? reject(error) : fulfil(addresses)))
     })
 
-  test('asks the name servers itself', async () => {
+  test('queries the name servers itself', async () => {
     asked.length = 0
     const addresses = await resolve(createPublicLookup({ servers, system }), 'hooks.example')
     assert.deepEqual(addresses, [{ address: '93.184.216.34', family: 4 }])
     assert.deepEqual(asked, [])
   })
 
-  test('does not wait for the other family as long as for a silent name server', async () => {
+  test("doesn't wait as long for the other family as for a silent name server", async () => {
     const lookup = createPublicLookup({ servers, system, timeoutMs: 30_000 })
     assert.equal((await resolve(lookup, 'half-silent.example')).length, 1)
   })
 
-  test('asks the system for a name that no name server has', async () => {
+  test('asks the system for a name that no name server knows', async () => {
     const lookup = createPublicLookup({ servers, system })
     assert.deepEqual(await resolve(lookup, 'in-hosts.example'), [{ address: '192.0.2.7', family: 4 }])
     await assert.rejects(resolve(lookup, 'nowhere.example'), { code: 'ENOTFOUND' })
@@ -82,7 +82,7 @@ describe('createPublicLookup()', () => {
     }
     const lookup = createPublicLookup({ servers, system: slow })
     const both = [resolve(lookup, 'one.example'), resolve(lookup, 'two.example')]
-    // The answer of a third name shows that the first two have been through the name server too.
+    // Once a third name has a response, the first two have reached the name server as well.
     await resolve(lookup, 'hooks.example')
     for (let left = 2; left > 0; left--) {
       while (waiting.length === 0) await new Promise(setImmediate)
@@ -92,7 +92,7 @@ describe('createPublicLookup()', () => {
     assert.equal((await Promise.all(both)).flat().length, 2)
   })
 
-  test('a silent name server holds up no other name, and the system is not asked', async () => {
+  test("a silent name server delays no other name, and the system isn't asked", async () => {
     asked.length = 0
     const lookup = createPublicLookup({ servers, system, timeoutMs: 250 })
     const silent = resolve(lookup, 'silent.example')

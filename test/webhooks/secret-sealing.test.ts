@@ -10,7 +10,10 @@ const REF = { organizationId: 'org_1', endpointId: 'we_1' }
 const KEY = randomBytes(32)
 const OTHER_KEY = randomBytes(32)
 
-/** Asserts that a call throws `secret_unavailable` with a matching text, and nowhere the secret or a key. */
+/**
+ * Asserts that a call throws `secret_unavailable` with a matching message and that neither the secret nor a
+ * key appears anywhere.
+ */
 function assertUnavailable(call: () => unknown, about: RegExp): void {
   assert.throws(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
@@ -21,7 +24,7 @@ function assertUnavailable(call: () => unknown, about: RegExp): void {
   })
 }
 
-/** Asserts that an error holds neither the secret nor a key: in its text, its stack, its cause or any property. */
+/** Asserts that an error contains neither the secret nor a key in its message, stack, cause or any property. */
 function assertSilent(error: unknown): void {
   const text = inspect(error, { depth: 10, showHidden: true })
   assert.doesNotMatch(text, /whsec_|not-random/)
@@ -32,14 +35,14 @@ function assertSilent(error: unknown): void {
   }
 }
 
-/** Changes the character at an index to another valid character. */
+/** Changes the character at an index to another valid one. */
 function change(text: string, index: number): string {
   const other = text[index] === 'A' ? 'B' : 'A'
   return text.slice(0, index) + other + text.slice(index + 1)
 }
 
 describe('generateSigningSecret()', () => {
-  test('generateSigningSecret() makes whsec_ and 32 random bytes in standard base64, new each time', () => {
+  test('generateSigningSecret() returns whsec_ and 32 random bytes in standard base64, different each time', () => {
     const secrets = Array.from({ length: 100 }, generateSigningSecret)
     assert.equal(new Set(secrets).size, 100)
     for (const secret of secrets) {
@@ -49,16 +52,16 @@ describe('generateSigningSecret()', () => {
   })
 })
 
-describe('sealing under a key', () => {
+describe('sealing with a key', () => {
   const sealer = createSecretSealer({ secretKeys: [KEY] })
 
-  test('a sealed secret opens again', () => {
+  test('a sealed secret can be opened again', () => {
     for (const secret of [SECRET, generateSigningSecret(), '', 'plain.whsec', 'x'.repeat(10_000)]) {
       assert.equal(sealer.unseal(sealer.seal(secret, REF), REF), secret)
     }
   })
 
-  test('the sealed form is text with the version and the key’s id, and shows nothing of the secret', () => {
+  test('the sealed form is a string with the version and the key’s id that shows nothing of the secret', () => {
     const sealed = sealer.seal(SECRET, REF)
     assert.match(sealed, /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
     const [, , , ciphertext = ''] = sealed.split('.')
@@ -67,12 +70,12 @@ describe('sealing under a key', () => {
     assert.equal(sealed.includes(KEY.toString('base64url').slice(0, 8)), false)
   })
 
-  test('the same secret is sealed under another nonce each time', () => {
+  test('the same secret is sealed with a different nonce each time', () => {
     const nonces = Array.from({ length: 100 }, () => sealer.seal(SECRET, REF).split('.')[2])
     assert.equal(new Set(nonces).size, 100)
   })
 
-  test('a sealed secret does not open for another endpoint or another organization', () => {
+  test("a sealed secret can't be opened for another endpoint or organization", () => {
     const sealed = sealer.seal(SECRET, REF)
     const others = [
       { ...REF, endpointId: 'we_2' },
@@ -86,7 +89,7 @@ describe('sealing under a key', () => {
     }
   })
 
-  test('a sealed secret that was changed in any character does not open', () => {
+  test("a sealed secret with any character changed can't be opened", () => {
     const sealed = sealer.seal(SECRET, REF)
     for (let index = 0; index < sealed.length; index++) {
       assertUnavailable(
@@ -96,15 +99,15 @@ describe('sealing under a key', () => {
     }
   })
 
-  test('a sealed secret with changed padding bits at the end does not open', () => {
-    // 22 digits are 132 bits, and a tag has 128: without care 16 texts would be the same tag.
+  test("a sealed secret with changed padding bits at the end can't be opened", () => {
+    // 22 digits are 132 bits, but a tag has 128. Without care, 16 strings would be the same tag.
     const sealed = sealer.seal(SECRET, REF)
     const spare = { A: 'B', Q: 'R', g: 'h', w: 'x' }[sealed.slice(-1)]
     assert.ok(spare)
     assertUnavailable(() => sealer.unseal(sealed.slice(0, -1) + spare, REF), /does not open it/)
   })
 
-  test('a sealed secret that was cut, added to or put together from two does not open', () => {
+  test("a sealed secret that was cut, extended or combined from two can't be opened", () => {
     const parts = sealer.seal(SECRET, REF).split('.')
     const [version = '', keyId = '', nonce = '', ciphertext = '', tag = ''] = parts
     const other = sealer.seal('whsec_other', REF).split('.')
@@ -119,7 +122,7 @@ describe('sealing under a key', () => {
       `${parts.join('.')}\n`,
       ` ${parts.join('.')}`,
       ['v2', keyId, nonce, ciphertext, tag].join('.'),
-      // GCM itself would take a tag of four bytes.
+      // GCM itself would accept a tag of four bytes.
       [version, keyId, nonce, ciphertext, tag.slice(0, 6)].join('.'),
       [version, keyId, nonce, ciphertext.slice(4), tag].join('.'),
       [version, keyId, nonce, '', tag].join('.'),
@@ -133,7 +136,7 @@ describe('sealing under a key', () => {
       assertUnavailable(() => sealer.unseal(sealed, REF), /because (its sealed form|key)/)
   })
 
-  test('a key that the host clears afterwards goes on sealing', () => {
+  test('sealing continues to work if the host clears a key afterwards', () => {
     const bytes = randomBytes(32)
     const own = createSecretSealer({ secretKeys: [bytes] })
     const sealed = own.seal(SECRET, REF)
@@ -147,14 +150,14 @@ describe('sealing headers', () => {
   const sealer = createSecretSealer({ secretKeys: [KEY] })
   const HEADERS = { Authorization: `Bearer ${SECRET}`, 'X-Tenant': '7', constructor: 'é 🏺 " \\' }
 
-  test('headers open again, and the names stand beside the sealed form', () => {
+  test('headers can be opened again, and their names are next to the sealed form', () => {
     const sealed = sealer.sealHeaders(HEADERS, REF)
     assert.deepEqual(sealed.headerNames, Object.keys(HEADERS))
     assert.match(sealed.sealedHeaders ?? '', /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
     assert.deepEqual(sealer.unsealHeaders(sealed, REF), HEADERS)
   })
 
-  test('no headers need no sealed form, and no key', () => {
+  test('no headers means no sealed form, and no key is needed', () => {
     for (const one of [sealer, createSecretSealer()]) {
       const sealed = one.sealHeaders({}, REF)
       assert.deepEqual(sealed, { headerNames: [], sealedHeaders: null })
@@ -162,7 +165,7 @@ describe('sealing headers', () => {
     }
   })
 
-  test('headers do not open for another endpoint, beside other names, or in place of a signing secret', () => {
+  test("headers can't be opened for another endpoint, with other names, or as a signing secret", () => {
     const sealed = sealer.sealHeaders(HEADERS, REF)
     const about =
       /^Cannot open the headers of endpoint we_\w+ because key .* does not open it: it was changed/
@@ -181,7 +184,7 @@ describe('sealing headers', () => {
     assertUnavailable(() => sealer.unsealHeaders(secret, REF), about)
   })
 
-  test('headers are sealed by the first key of the ring, and opened by every one', () => {
+  test('headers are sealed with the first key and can be opened with any of them', () => {
     const old = createSecretSealer({ secretKeys: [OTHER_KEY] })
     const both = createSecretSealer({ secretKeys: [KEY, OTHER_KEY] })
     assert.deepEqual(both.unsealHeaders(old.sealHeaders(HEADERS, REF), REF), HEADERS)
@@ -192,7 +195,7 @@ describe('sealing headers', () => {
     )
   })
 
-  test('without a key headers are stored open where that is allowed, and refused where not', () => {
+  test("without a key headers are stored as plain text if that's allowed, and rejected otherwise", () => {
     const open = createSecretSealer({ allowPlaintextSecrets: true })
     const sealed = open.sealHeaders(HEADERS, REF)
     assert.equal(sealed.sealedHeaders, `plain.${JSON.stringify(HEADERS)}`)
@@ -207,7 +210,7 @@ describe('sealing headers', () => {
 describe('the ring of keys', () => {
   const sealedBefore = createSecretSealer({ secretKeys: [OTHER_KEY] }).seal(SECRET, REF)
 
-  test('a new key in front seals, and the old key behind still opens', () => {
+  test('a new first key seals, and the old one still opens', () => {
     const rotated = createSecretSealer({ secretKeys: [KEY, OTHER_KEY] })
     assert.equal(rotated.unseal(sealedBefore, REF), SECRET)
     const sealedAfter = rotated.seal(SECRET, REF)
@@ -215,7 +218,7 @@ describe('the ring of keys', () => {
     assert.notEqual(sealedAfter.split('.')[1], sealedBefore.split('.')[1])
   })
 
-  test('without its key a secret does not open, and the text names the missing key', () => {
+  test("without its key a secret can't be opened, and the message names the missing key", () => {
     const [, keyId] = sealedBefore.split('.')
     const about = new RegExp(`endpoint we_1 because key ${keyId} is not among the 'secretKeys'$`)
     for (const secretKeys of [[KEY], []]) {
@@ -223,8 +226,8 @@ describe('the ring of keys', () => {
     }
   })
 
-  test('a key is the same as bytes, hex, base64 and base64url, with padding or without', () => {
-    // Bytes whose base64 uses the characters that differ between the two alphabets.
+  test('a key is the same as bytes, hex, base64 and base64url, with or without padding', () => {
+    // Bytes whose base64 has the characters that differ between the two alphabets.
     const bytes = Buffer.alloc(32, 0xfb).fill(0xff, 30)
     const sealed = createSecretSealer({ secretKeys: [bytes] }).seal(SECRET, REF)
     const forms = [
@@ -241,14 +244,14 @@ describe('the ring of keys', () => {
     }
   })
 
-  test('a key of digits and letters only is hex with 64 characters, else base64', () => {
+  test('a key of just digits and letters is hex if it has 64 characters, and base64 otherwise', () => {
     const digits = '0123456789abcdef'.repeat(4)
     const sealed = createSecretSealer({ secretKeys: [digits] }).seal(SECRET, REF)
     const bytes = Buffer.from(digits, 'hex')
     assert.equal(createSecretSealer({ secretKeys: [bytes] }).unseal(sealed, REF), SECRET)
   })
 
-  test('an unusable key is a TypeError at once, with the key’s place and without the key', () => {
+  test('an invalid key immediately throws a TypeError with the key’s position but not the key', () => {
     const base64 = KEY.toString('base64')
     const refused: unknown[] = [
       '',
@@ -297,7 +300,7 @@ describe('the ring of keys', () => {
 })
 
 describe('a weak key', () => {
-  test('whose bytes are all the same is a TypeError without the key, in every form', () => {
+  test('whose bytes are all the same throws a TypeError without the key, in every form', () => {
     for (const byte of [0, 1, 7, 0xaa, 0xff]) {
       const bytes = Buffer.alloc(32, byte)
       const forms = [bytes, new Uint8Array(bytes), bytes.toString('hex'), bytes.toString('base64')]
@@ -321,29 +324,29 @@ describe('without a key', () => {
     }
   })
 
-  test('where plain text is allowed, the secret is stored open and says so', () => {
+  test('if plain text is allowed, the secret is stored as plain text and says so', () => {
     const sealer = createSecretSealer({ allowPlaintextSecrets: true })
     assert.equal(sealer.seal(SECRET, REF), `plain.${SECRET}`)
     assert.equal(sealer.unseal(`plain.${SECRET}`, REF), SECRET)
   })
 
-  test('with a key, the key is used even if plain text is allowed', () => {
+  test("if there is a key, it's used even if plain text is allowed", () => {
     const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets: true })
     const sealed = sealer.seal(SECRET, REF)
     assert.ok(sealed.startsWith('v1.'))
     assert.equal(createSecretSealer({ secretKeys: [KEY] }).unseal(sealed, REF), SECRET)
   })
 
-  test('a secret that was stored open is read', () => {
+  test('a secret that was stored as plain text can be read', () => {
     assert.equal(createSecretSealer({}).unseal(`plain.${SECRET}`, REF), SECRET)
   })
 })
 
-describe('stored open, with keys', () => {
+describe('stored as plain text although there are keys', () => {
   const STORED = { headerNames: ['X'], sealedHeaders: '{"X":"not-random"}' }
   const PLAIN = { ...STORED, sealedHeaders: `plain.${STORED.sealedHeaders}` }
 
-  test('a secret and headers are refused, because any program that can write the row could have written both', () => {
+  test('a secret and headers are rejected, because any program that can write the row could have written them', () => {
     for (const allowPlaintextSecrets of [undefined, false]) {
       const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets })
       const about =
@@ -353,7 +356,7 @@ describe('stored open, with keys', () => {
     }
   })
 
-  test('are read where plain text is allowed, and each endpoint of the kind is reported once', () => {
+  test('can be read if plain text is allowed, and each such endpoint is reported once', () => {
     const reported: unknown[] = []
     const options = { secretKeys: [KEY], allowPlaintextSecrets: true }
     const sealer = createSecretSealer(options, (ref) => reported.push(ref))

@@ -19,13 +19,13 @@ const CURRENT = 'whsec_current'
 const PREVIOUS = 'whsec_previous'
 const BODY = '{"id":"evt_1","text":"é 🏺"}'
 
-// Made with `openssl dgst -sha256 -hmac <secret>` over `1773480413.` and the body.
+// Created with `openssl dgst -sha256 -hmac <secret>` over `1773480413.` and the body.
 const CURRENT_HEX = '1e5e849f78c253a9ef7f32eb534b7f4f6e45d62fe9859d4c789762f7eeacca2e'
 const PREVIOUS_HEX = '3f83f44dce70ccdb64039f15ccb2589a39e6263a52e0c594edfeee0fe1f2b955'
 
 const atSending = { clock: () => SENT_AT * 1000 }
 
-/** Gives the code of a refusal, and asserts that its text holds neither a secret nor a signature. */
+/** Returns the code of the error after asserting that its message contains neither a secret nor a signature. */
 function refusalOf(...args: Parameters<typeof verifyWebhook>): WebhookErrorCode {
   try {
     verifyWebhook(...args)
@@ -39,13 +39,13 @@ function refusalOf(...args: Parameters<typeof verifyWebhook>): WebhookErrorCode 
   assert.fail('accepted')
 }
 
-/** A value that the compiler would refuse, as JavaScript hosts may pass. */
+/** Allows values that the compiler would reject, which JavaScript hosts could pass. */
 function untyped<T>(value: unknown): T {
   return value as T
 }
 
 describe('signWebhook()', () => {
-  test('signWebhook() gives t and the HMAC-SHA256 of `<t>.<body>` in lower-case hex, without spaces', () => {
+  test('signWebhook() returns t and the HMAC-SHA256 of `<t>.<body>` in lowercase hex without spaces', () => {
     assert.equal(signWebhook(BODY, CURRENT, SENT_AT), `t=${SENT_AT},v1=${CURRENT_HEX}`)
   })
 
@@ -54,7 +54,7 @@ describe('signWebhook()', () => {
     assert.equal(header, `t=${SENT_AT},v1=${CURRENT_HEX},v1=${PREVIOUS_HEX}`)
   })
 
-  test('signWebhook() takes text as UTF-8 and bytes unchanged', () => {
+  test('signWebhook() treats strings as UTF-8 and bytes as they are', () => {
     const bytes = new TextEncoder().encode(BODY)
     assert.equal(signWebhook(bytes, CURRENT, SENT_AT), signWebhook(BODY, CURRENT, SENT_AT))
     const invalidUtf8 = Uint8Array.of(0xff, 0x00, 0xfe)
@@ -62,19 +62,19 @@ describe('signWebhook()', () => {
     assert.notEqual(signWebhook(invalidUtf8, CURRENT, SENT_AT), signWebhook(asText, CURRENT, SENT_AT))
   })
 
-  test('signWebhook() takes the secret literally, prefix included', () => {
+  test('signWebhook() uses the whole secret including its prefix', () => {
     const prefixed = signWebhook(BODY, CURRENT, SENT_AT)
     assert.notEqual(prefixed, signWebhook(BODY, CURRENT.replace('whsec_', ''), SENT_AT))
     assert.notEqual(prefixed, signWebhook(BODY, `${CURRENT}\n`, SENT_AT))
   })
 
-  test('signWebhook() signs for now, in whole seconds, unless given a time', () => {
+  test('signWebhook() signs for the current time in whole seconds unless one is passed', () => {
     const before = Math.floor(Date.now() / 1000)
     const { timestamp } = verifyWebhook(BODY, signWebhook(BODY, CURRENT), CURRENT)
     assert.ok(timestamp >= before && timestamp <= Date.now() / 1000)
   })
 
-  test('signWebhook() throws RangeError for a time that is not in whole Unix seconds', () => {
+  test("signWebhook() throws RangeError if the time isn't in whole Unix seconds", () => {
     for (const timestamp of [1.5, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
       assert.throws(() => signWebhook(BODY, CURRENT, timestamp), RangeError)
     }
@@ -82,13 +82,13 @@ describe('signWebhook()', () => {
 })
 
 describe('verifyWebhook()', () => {
-  test('verifyWebhook() accepts a signature of signWebhook() and gives the time of signing', () => {
+  test('verifyWebhook() accepts a signature of signWebhook() and returns when it was signed', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.deepEqual(verifyWebhook(BODY, header, CURRENT, atSending), { timestamp: SENT_AT })
     assert.deepEqual(verifyWebhook(Buffer.from(BODY), [header], [CURRENT], atSending), { timestamp: SENT_AT })
   })
 
-  test('verifyWebhook() accepts a signature by either secret during a rotation, and takes either secret', () => {
+  test('verifyWebhook() accepts a signature by either secret during a rotation, and either secret', () => {
     const both = signWebhook(BODY, [CURRENT, PREVIOUS], SENT_AT)
     for (const secrets of [CURRENT, PREVIOUS, ['whsec_other', PREVIOUS]]) {
       verifyWebhook(BODY, both, secrets, atSending)
@@ -98,7 +98,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, previousOnly, CURRENT, atSending), SIGNATURE_MISMATCH)
   })
 
-  test('verifyWebhook() tries every v1, at any place, and passes over other schemes', () => {
+  test('verifyWebhook() tries every v1 at any position and ignores other schemes', () => {
     const wrong = 'f'.repeat(64)
     const accepted = [
       `t=${SENT_AT},v1=${wrong},v1=${CURRENT_HEX}`,
@@ -114,11 +114,11 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() compares decoded hex: the case of the digits does not count', () => {
+  test("verifyWebhook() compares decoded hex, so the case of digits doesn't matter", () => {
     verifyWebhook(BODY, `t=${SENT_AT},v1=${CURRENT_HEX.toUpperCase()}`, CURRENT, atSending)
   })
 
-  test('verifyWebhook() refuses a signature of another length or with other characters as a mismatch', () => {
+  test('verifyWebhook() rejects a signature of another length or with other characters as a mismatch', () => {
     const values = [
       '',
       CURRENT_HEX.slice(2),
@@ -134,7 +134,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() refuses another body, t or secret as a mismatch', () => {
+  test('verifyWebhook() rejects another body, t or secret as a mismatch', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const body of ['', `${BODY} `, BODY.replace('1', '2'), JSON.stringify(JSON.parse(BODY), null, 2)]) {
       assert.equal(refusalOf(body, header, CURRENT, atSending), SIGNATURE_MISMATCH, body)
@@ -146,7 +146,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, header, 'whsec_other', atSending), SIGNATURE_MISMATCH)
   })
 
-  test('verifyWebhook() names what a wrongly copied secret shows, only after a mismatch and without the secret', async () => {
+  test('verifyWebhook() hints at mistakes in copying the secret, only after a mismatch and without showing it', async () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     const cases: readonly [secrets: string | string[], hint: RegExp | null][] = [
       [`${CURRENT}\n`, /; the secret contains white space or invisible characters$/],
@@ -173,12 +173,12 @@ describe('verifyWebhook()', () => {
         assert.match(error.message, hint ?? /./)
         assert.doesNotMatch(error.message, /current|other/)
       }
-      // Taken literally: the same secret verifies what it has signed.
+      // It's taken literally, so the same secret verifies what it has signed.
       verifyWebhook(BODY, signWebhook(BODY, secrets, SENT_AT), secrets, atSending)
     }
   })
 
-  test('verifyWebhook() compares the first sixteen v1 at most, however many are sent', async () => {
+  test('verifyWebhook() compares up to sixteen v1, however many are sent', async () => {
     const right = `v1=${CURRENT_HEX}`
     const wrong = (count: number): string => `v1=${'0'.repeat(64)},`.repeat(count)
     verifyWebhook(BODY, `t=${SENT_AT},${wrong(15)}${right}`, CURRENT, atSending)
@@ -189,13 +189,13 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() says that there is no header', () => {
+  test('verifyWebhook() says if there is no header', () => {
     for (const header of [undefined, null, '', [], ['']]) {
       assert.equal(refusalOf(BODY, header, CURRENT, atSending), SIGNATURE_MISSING)
     }
   })
 
-  test('verifyWebhook() calls a header malformed without a single t of digits and at least one v1', () => {
+  test('verifyWebhook() treats a header as malformed without a single numeric t and at least one v1', () => {
     const malformed = [
       'secret',
       `v1=${CURRENT_HEX}`,
@@ -220,7 +220,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() calls a repeated header malformed, as a list and as joined by Node.js', () => {
+  test('verifyWebhook() treats a repeated header as malformed, both as a list and as joined by Node.js', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.equal(refusalOf(BODY, [header, header], CURRENT, atSending), SIGNATURE_MALFORMED)
     assert.equal(refusalOf(BODY, `${header}, ${header}`, CURRENT, atSending), SIGNATURE_MALFORMED)
@@ -228,7 +228,7 @@ describe('verifyWebhook()', () => {
 
   for (const direction of [1, -1]) {
     const where = direction > 0 ? 'after' : 'before'
-    test(`verifyWebhook() accepts 300 seconds ${where} t and refuses 301`, () => {
+    test(`verifyWebhook() accepts 300 seconds ${where} t and rejects 301`, () => {
       const header = signWebhook(BODY, CURRENT, SENT_AT)
       const at = (seconds: number) => ({ clock: () => (SENT_AT + direction * seconds) * 1000 })
       for (const seconds of [0, 1, 299, 300]) verifyWebhook(BODY, header, CURRENT, at(seconds))
@@ -238,7 +238,7 @@ describe('verifyWebhook()', () => {
     })
   }
 
-  test('verifyWebhook() compares whole seconds: the fraction of the clock does not count', () => {
+  test('verifyWebhook() compares whole seconds and ignores the fraction of the clock', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     const at = (ms: number) => ({ clock: () => SENT_AT * 1000 + ms })
     verifyWebhook(BODY, header, CURRENT, at(300_999))
@@ -247,7 +247,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, header, CURRENT, at(-300_001)), SIGNATURE_EXPIRED)
   })
 
-  test('verifyWebhook() takes another tolerance, down to 0', () => {
+  test('verifyWebhook() accepts another tolerance, down to 0', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     const clock = () => (SENT_AT + 10) * 1000
     verifyWebhook(BODY, header, CURRENT, { clock, toleranceSeconds: 10 })
@@ -255,25 +255,25 @@ describe('verifyWebhook()', () => {
     verifyWebhook(BODY, header, CURRENT, { ...atSending, toleranceSeconds: 0 })
   })
 
-  test('verifyWebhook() judges the signature before the time', () => {
+  test('verifyWebhook() checks the signature before the time', () => {
     const stale = signWebhook(BODY, 'whsec_other', SENT_AT - 3600)
     assert.equal(refusalOf(BODY, stale, CURRENT, atSending), SIGNATURE_MISMATCH)
     const far = signWebhook(BODY, CURRENT, SENT_AT - 3600)
     assert.equal(refusalOf(BODY, far, CURRENT, atSending), SIGNATURE_EXPIRED)
   })
 
-  test('verifyWebhook() goes by Date.now unless given a clock', () => {
+  test('verifyWebhook() uses Date.now unless a clock is passed', () => {
     assert.equal(refusalOf(BODY, signWebhook(BODY, CURRENT, 1), CURRENT), SIGNATURE_EXPIRED)
   })
 
-  test('verifyWebhook() lets nothing through by a clock that gives no number', () => {
+  test('verifyWebhook() accepts nothing if the clock returns no number', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.equal(refusalOf(BODY, header, CURRENT, { clock: () => Number.NaN }), SIGNATURE_EXPIRED)
   })
 })
 
 describe('misuse', () => {
-  test('a missing secret, an empty secret or a secret that is no text is a TypeError, also beside a good secret', () => {
+  test('a secret that is missing, empty or not a string throws a TypeError, even next to a valid one', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const secrets of ['', [], [''], [CURRENT, ''], [CURRENT, undefined], undefined, null, 7]) {
       const given = untyped<string>(secrets)
@@ -291,7 +291,7 @@ describe('misuse', () => {
     }
   })
 
-  test('a parsed body is a TypeError that asks for the raw body', () => {
+  test('a parsed body throws a TypeError that asks for the raw body', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const body of [JSON.parse(BODY), undefined, null, [1]]) {
       assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* pass the raw body/)
@@ -299,7 +299,7 @@ describe('misuse', () => {
     }
   })
 
-  test('a tolerance that would let everything or nothing through is a RangeError', () => {
+  test('a tolerance that would accept everything or nothing throws a RangeError', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const toleranceSeconds of [-1, Number.NaN, Number.POSITIVE_INFINITY, untyped<number>('300')]) {
       const call = () => verifyWebhook(BODY, header, CURRENT, { ...atSending, toleranceSeconds })
@@ -312,20 +312,20 @@ describe('the official stripe package', () => {
   const { webhooks } = new Stripe('sk_test_x')
   const body = '{"id":"evt_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC","type":"client.created","data":{"text":"é 🏺"}}'
 
-  test('stripe accepts the library’s header with one signature, over text and over bytes', () => {
+  test('stripe accepts the library’s header with one signature over strings and bytes', () => {
     const header = signWebhook(body, CURRENT)
     assert.deepEqual(webhooks.constructEvent(body, header, CURRENT), JSON.parse(body))
     assert.deepEqual(webhooks.constructEvent(Buffer.from(body), header, CURRENT), JSON.parse(body))
   })
 
-  test('stripe accepts the library’s header with two signatures, by the current and the previous secret', () => {
+  test('stripe accepts the library’s header with signatures of the current and previous secret', () => {
     const header = signWebhook(body, [CURRENT, PREVIOUS])
     for (const secret of [CURRENT, PREVIOUS]) {
       assert.deepEqual(webhooks.constructEvent(body, header, secret), JSON.parse(body))
     }
   })
 
-  test('stripe refuses our header over a changed body, with a changed t, and by another secret', () => {
+  test('stripe rejects our header with a changed body, a changed t, and another secret', () => {
     const header = signWebhook(body, [CURRENT, PREVIOUS])
     const moved = header.replace(/t=\d/, 't=9')
     const refused = [
@@ -336,7 +336,7 @@ describe('the official stripe package', () => {
     for (const call of refused) assert.throws(call, { type: 'StripeSignatureVerificationError' })
   })
 
-  test('verifyWebhook() accepts the header that stripe makes for tests', () => {
+  test('verifyWebhook() accepts the header that stripe creates for tests', () => {
     const header = webhooks.generateTestHeaderString({ payload: body, secret: CURRENT })
     verifyWebhook(body, header, CURRENT)
   })

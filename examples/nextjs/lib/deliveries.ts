@@ -2,7 +2,7 @@ import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhoo
 import { kept } from './kept'
 import { store } from './store'
 
-/** Delivers webhooks from this process until a signal ends the process. */
+/** Delivers webhooks from this process until it receives a signal. */
 export function startDeliveries(): void {
   kept('deliveries', start)
 }
@@ -13,7 +13,7 @@ function start(): true {
     secretKeys: process.env.BUSINESS_API_SECRET_KEYS?.split(','),
   })
   deliveries.start()
-  // Next.js ends the process on SIGTERM too; set NEXT_MANUAL_SIG_HANDLE=true where attempts in flight are to end first.
+  // Next.js also ends the process on SIGTERM. Set NEXT_MANUAL_SIG_HANDLE=true to let attempts in flight finish first.
   process.once('SIGTERM', async () => {
     await deliveries.stop()
     await sender.close()

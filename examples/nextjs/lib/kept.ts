@@ -1,6 +1,6 @@
 /**
- * Makes a value once in a process. In `next dev` every edit loads the modules again: without this, each edit would leave the connections of
- * another store open.
+ * Creates a value once per process. In `next dev`, modules are reloaded after every edit. Without this, each edit would
+ * open another store and leave the connections of the old one open.
  */
 export function kept<Value>(name: string, make: () => Value): Value {
   const values = globalThis as unknown as Record<symbol, Value | undefined>

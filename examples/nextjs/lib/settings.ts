@@ -10,8 +10,8 @@ const settings = createDeveloperSettings(store, {
   sender: kept('sender', () => createWebhookSender()),
 })
 
-// The route answers with a document of its own, so React's layout.tsx is not around it: this is the app's bar once more. Its
-// stylesheet is public/app.css, because the page's Content-Security-Policy allows no style in the markup.
+// The route responds with its own document, which doesn't use React's layout.tsx, so we need the app's bar again. Its
+// stylesheet is public/app.css, because the page's Content-Security-Policy doesn't allow inline styles.
 const layout = ({ lang, head, body }: LayoutParts): string => `<!doctype html>
 <html lang="${lang}">
 <head>
@@ -33,7 +33,7 @@ export const page = createSettingsPage(settings, {
   layout,
   theme: { light: { accent: '#7a1fa2', focus: '#7a1fa2' }, dark: { accent: '#d9a8f0', focus: '#d9a8f0' } },
   authorize: (request) => {
-    // Put the app's own session here, as `await auth()` of Auth.js. This example has a single token for a single person.
+    // Use your app's session here, for example `await auth()` from Auth.js. This example has one user with one token.
     const token = process.env.SETTINGS_TOKEN
     const isSignedIn =
       token !== undefined && request.header('cookie')?.split('; ').includes(`session=${token}`)

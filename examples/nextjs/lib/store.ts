@@ -1,7 +1,7 @@
 import { createPostgresStore } from 'business-api-kit/postgres'
 import { kept } from './kept'
 
-// Nothing is opened before the first request, so `next build`, which loads this file, needs no database.
+// Nothing is opened before the first request. `next build` loads this file but doesn't need a database.
 export const store = kept('store', () =>
   createPostgresStore(process.env.DATABASE_URL ?? 'postgres://localhost:5432/postgres'),
 )

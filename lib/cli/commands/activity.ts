@@ -8,7 +8,7 @@ import { choice, parsed, text } from '../flags.ts'
 import { formatBounded, formatCount } from '../progress.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'
 
-/** Shows what happened to an organization's deliveries. */
+/** Shows an organization's deliveries and attempts over time. */
 export const activity: Command = defineCommand({
   name: 'activity',
   summary: 'shows how many deliveries and attempts an organization had, by time and endpoint',
@@ -65,12 +65,12 @@ const COLUMNS: readonly Column<EndpointActivity>[] = [
   { title: 'URL', value: ({ url }) => url },
 ]
 
-/** `, 99.5 %`: never 100 % while a delivery failed. */
+/** Returns `, 99.5 %` for example. Never rounds up to 100 %, as that would hide failures. */
 function formatShare(share: number | null): string {
   return share === null ? '' : `, ${Math.floor(share * 1000) / 10} %`
 }
 
-/** `2 timeout`, `1 not allowed` */
+/** Returns `2 timeout` or `1 not allowed`, for example. */
 function formatResult([name, count]: readonly [string, number]): string {
   return `${formatCount(count)} ${name.replace('_', ' ')}`
 }
@@ -82,7 +82,7 @@ function formatDurations({ p50Ms, p95Ms }: Pick<EndpointActivity, 'p50Ms' | 'p95
 
 const BARS = '▁▂▃▄▅▆▇█'
 
-/** Draws counts as bars: a dot for none, and the lowest bar for a few. */
+/** Draws counts as bars. Zero is a dot, and small counts still get the lowest bar. */
 function sparkline(counts: readonly number[]): string {
   const max = Math.max(...counts)
   return counts

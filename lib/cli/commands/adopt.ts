@@ -5,7 +5,7 @@ import { ofAdopting } from '../consequences.ts'
 import { readInstallation, withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
 
-/** Makes a restored, copied or upgraded database that of an installation. */
+/** Assigns a restored, copied or upgraded database to this installation. */
 export const adopt: Command = defineCommand({
   name: 'adopt',
   summary: 'makes the database that of this installation, after a restore, a copy or an upgrade',

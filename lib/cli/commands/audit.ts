@@ -47,13 +47,13 @@ function describeDetails(details: AuditEntry['details']): string {
   return entries.map(([name, value]) => `${name}: ${describeValue(value)}`).join('; ')
 }
 
-/** With spaces, so a long list can be wrapped. */
+/** Adds spaces so that long lists can be wrapped. */
 function describeValue(value: unknown): string {
   if (Array.isArray(value)) return value.map(describeValue).join(', ')
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Who changed what. */
+/** Commands for audit entries. */
 export const audit: Group = {
   name: 'audit',
   summary: "who changed an organization's settings",

@@ -24,7 +24,7 @@ import { listenForSignals } from '../stop-signals.ts'
 import type { Output } from '../terminal.ts'
 import { visibleJson } from '../text.ts'
 
-/** The delivery loop as a process. */
+/** Runs the delivery loop as a process. */
 export const deliver: Command = defineCommand({
   name: 'deliver',
   summary: 'delivers events until a signal stops it',
@@ -90,13 +90,13 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const checks = urls.map((url) =>
       check(url).catch((error) => {
         if (!isSharded || !isStoreUnavailable(error)) throw nameTarget(error, url)
-        // The loop of the shard goes on asking, and the other loops deliver meanwhile.
+        // Continue anyway, because this shard's loop keeps trying while the others deliver.
         logger.warn({}, describeFailure(nameTarget(error, url)).line)
       }),
     )
     await Promise.all(checks)
 
-    // Without the flag, pgbouncer=true of the connection string decides.
+    // Without the flag, it depends on pgbouncer=true in the connection string.
     const connecting = { service, ...(pooler ? { prepare: false, sessions: false } : {}) }
     const store = isSharded ? openShards(shards, connecting) : createPostgresStore(urls[0] ?? '', connecting)
     const sender = createWebhookSender(destinations)
@@ -138,12 +138,12 @@ async function deliverUntilStopped(
 ): Promise<DeliveryCounts | null> {
   const signals = listenForSignals(session.terminal)
   try {
-    // First: where this cannot be written, nothing has been begun.
+    // Do this first. If we can't write the output, nothing has been started yet.
     await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
     for (const loop of loops) loop.start()
     await signals.first
     await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
-    // Null where the database, the source of the other statistics, can no longer be reached.
+    // Returns `null` if the database is no longer reachable, because `stats` needs it.
     return await addCounts(loops.map(async (loop) => (await loop.stats()).attempts)).catch(() => null)
   } finally {
     signals.end()
@@ -168,13 +168,13 @@ function describeCounts({ delivered, retried, failed }: DeliveryCounts): string 
   return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(failed)} failed`
 }
 
-/** Adds the counts of all loops. Throws the error of a shard that is away once the loops of the others have ended. */
+/** Adds up the counts of all loops. If a shard is down, its error is thrown after the other loops have ended. */
 async function addCounts(counts: readonly Promise<DeliveryCounts>[]): Promise<DeliveryCounts> {
   await Promise.allSettled(counts)
   return sumOf(await Promise.all(counts))
 }
 
-/** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */
+/** Deliveries wait if a key is missing. It's better to warn at startup than to wait until a subscriber complains. */
 async function warnOfSecrets(url: string, secretKeys: readonly string[], logger: Logger): Promise<void> {
   const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_CHECKED_MAX))
   const { unopened } = judgeSecrets(stored, secretKeys)
@@ -184,17 +184,17 @@ async function warnOfSecrets(url: string, secretKeys: readonly string[], logger:
 
 // --- Lines for people ---
 
-/** Writing to a terminal holds up the process: more lines would slow the deliveries down, and cannot be read. */
+/** Writing to a terminal blocks the process. More lines would slow down deliveries and be too fast to read anyway. */
 const LINES_PER_SECOND = 50
 const SECOND_MS = 1000
 
 const REFUSED_ADVICE = `${DESTINATION_REFUSED}: for development, --allow-private-networks and --allow-http allow more destinations`
 
 /**
- * Writes a line for each attempt of this process: time, response, duration, type, delivery and organization. Attempts beyond
- * {@link LINES_PER_SECOND} are only counted.
+ * Writes a line with the time, response, duration, type, delivery and organization for each attempt of this process. If
+ * there are more than {@link LINES_PER_SECOND}, the rest are only counted.
  *
- * @returns a function that ends the lines
+ * @returns a function that stops writing
  */
 function writeAttempts(stdout: Output): () => void {
   const startedAt = new WeakMap<object, number>()
@@ -243,7 +243,7 @@ function writeAttempts(stdout: Output): () => void {
   }
 }
 
-/** `09:00:01Z  failed: 503  34 ms  invoice.paid  dlv_01K…  org_42  attempt 2` */
+/** Returns `09:00:01Z  failed: 503  34 ms  invoice.paid  dlv_01K…  org_42  attempt 2`, for example. */
 function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
   const { status = null, error, type, deliveryId, organizationId, attempt: number } = attempt
   const isDelivered = status !== null && status >= 200 && status < 300
@@ -263,8 +263,8 @@ function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
 // --- Lines for programs ---
 
 /**
- * Creates a logger that writes warnings and errors as lines of JSON. Names flags and variables instead of the library's options,
- * and leaves out stack traces: an operator has no use for options and traces.
+ * Creates a logger that writes warnings and errors as JSON lines. For operators, options of the library are replaced
+ * with flags and variables, and stack traces are left out.
  */
 function createJsonLog(stderr: Output): Logger {
   const writeLine =

@@ -110,7 +110,7 @@ function formatPart(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }
 
-/** The delivery log of organizations. */
+/** Commands for the delivery log. */
 export const deliveries: Group = {
   name: 'deliveries',
   summary: 'the delivery log of an organization',

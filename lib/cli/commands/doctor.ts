@@ -27,7 +27,7 @@ import type { Session } from '../session.ts'
 import { formatPairs } from '../text.ts'
 import { isReadable } from './status.ts'
 
-/** Judges how things stand. */
+/** Checks everything and reports problems. */
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks the installation, and says how to repair it',
@@ -52,7 +52,7 @@ export const doctor: Command = defineCommand({
   },
 })
 
-/** Runs each check although another check fails, except where the failed check is its precondition. */
+/** Runs all checks even if some fail, except for checks that depend on a failed one. */
 async function runChecks(
   inspector: Inspector,
   here: {
@@ -110,7 +110,7 @@ async function attemptCheck(
   }
 }
 
-/** Advice for a check that could not be run. */
+/** Returns advice for a check that couldn't be run. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
@@ -118,7 +118,7 @@ function adviceFor(error: unknown): string {
   return `${CONNECTION_ADVICE}; if it does, read its log`
 }
 
-/** Details of a check at most, so the other checks stay readable. */
+/** Maximum number of details per check, so that the others don't get lost. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {

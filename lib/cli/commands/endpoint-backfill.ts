@@ -13,7 +13,7 @@ import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
 
-/** Sends an endpoint what existed before the endpoint did. */
+/** Sends an endpoint events for records that existed before it was registered. */
 export const backfill: Command = defineCommand({
   name: 'backfill',
   summary: 'sends an endpoint an event for each existing record',
@@ -52,7 +52,6 @@ function describe({ events, examined }: BackfillPart): string {
   return `Made ${countOf(events, 'event', 'events', false)} of ${countOf(examined, 'record', 'records', false)}${left}`
 }
 
-/** A backfill is made. */
 function ofBackfilling({ endpoint, records }: BackfillPreview): Consequence {
   const counts = Object.entries(records)
   const parts = counts.map(([type, count]) => `${countOf(count, 'event', 'events')} ${type}`)
@@ -80,7 +79,7 @@ async function backfillAll(
     : null
   const counts = Object.values(preview?.records ?? {})
   const total = counts.reduce((sum, count) => sum + count, 0)
-  // A bar that ends at a number that is not the end would mislead.
+  // If the total isn't known, a progress bar would be misleading.
   const isWhole = counts.every((count) => count < DELIVERY_COUNT_MAX)
   const signals = listenForSignals(session.terminal)
   const stopping = new AbortController()

@@ -7,7 +7,7 @@ import { Failure, UsageError } from '../failure.ts'
 import { toggle } from '../flags.ts'
 import { readSecretKeys } from '../sealing.ts'
 
-/** Seals stored credentials under the first of the sealing keys. */
+/** Reseals stored credentials with the first of the keys. */
 export const reseal: Command = defineCommand({
   name: 'reseal',
   summary: 'seals the signing secrets and headers of all organizations under the first sealing key',
@@ -53,10 +53,10 @@ Exits with 1 where a credential does not open: each stays as it is.`,
 
 const endpointsOf = (count: number): string => countOf(count, 'endpoint', 'endpoints', false)
 
-/** The sums of one round over all endpoints. */
+/** The totals of one round over all endpoints. */
 type Totals = Omit<ResealReport, 'next'>
 
-/** Rounds at most: endpoints that other calls keep changing are left to the next run. */
+/** Maximum number of rounds. If other calls keep changing an endpoint, it's left for the next run. */
 const ROUNDS_MAX = 3
 
 async function resealAll(secrets: SecretSettings, round = 1, resealedBefore = 0): Promise<Totals> {

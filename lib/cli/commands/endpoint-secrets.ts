@@ -19,7 +19,7 @@ import { UsageError } from '../failure.ts'
 import { choices, repeated, required, text, toggle } from '../flags.ts'
 import { readSealing, SEALING_FLAGS } from '../sealing.ts'
 
-// Commands that make a signing secret, and show it only once.
+// Commands that create a signing secret and show it once.
 
 const EXAMPLE_ID = `we_${EXAMPLE_ULID}`
 
@@ -78,7 +78,7 @@ export const add: Command = defineCommand({
   },
 })
 
-/** @throws `UsageError` that repeats no value, because a value may be a token */
+/** @throws `UsageError`, which never contains a value because it may be a token */
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers = lines.map((line): [string, string] => {
     const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? []
@@ -92,7 +92,7 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
   return Object.fromEntries(headers)
 }
 
-/** Changes an endpoint's signing secret. */
+/** Rotates an endpoint's signing secret. */
 export const rotate: Command = defineCommand({
   name: 'rotate',
   summary: 'rotates the signing secret of an endpoint',
@@ -111,7 +111,7 @@ export const rotate: Command = defineCommand({
   },
   async run({ organization: owner, overlap, actor: who, yes, dryRun, ...rest }, session) {
     const { argument } = session
-    // With an overlap nothing ends at once, and there is nothing to ask.
+    // With an overlap nothing stops working right away, so we don't need to ask.
     const asking = { yes: yes || overlap !== 0, dryRun }
     const rotated = await withSettings(
       session,

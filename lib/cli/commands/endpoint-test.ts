@@ -10,7 +10,7 @@ import { readSecretKeys } from '../sealing.ts'
 import { formatDetails } from '../table.ts'
 import { describeExcerpt } from '../text.ts'
 
-/** Sends an example of an event to an endpoint. */
+/** Sends an example event to an endpoint. */
 export const test: Command = defineCommand({
   name: 'test',
   summary: 'sends an example event to an endpoint now, and shows the response',

@@ -41,7 +41,7 @@ const listEndpoints: Command = defineCommand({
   },
 })
 
-/** Choices with a column of their own below. */
+/** Choices that have their own column below. */
 const OWN = ['url', 'types', 'standardWebhooks', 'maxPerSecond', 'description']
 const FURTHER = Object.keys(CHOICES).filter((name) => !OWN.includes(name))
 
@@ -70,27 +70,24 @@ function describeFailures({ failures, failingSince }: WebhookEndpoint): string {
   return `${failures} in ${formatDuration(Math.max(0, Date.now() - Date.parse(failingSince)))}`
 }
 
-// Commands that change whether an endpoint gets events.
+// Commands that change the state of an endpoint.
 
 function exampleOf(name: string) {
   const line = `business-api-kit endpoints ${name} we_${EXAMPLE_ULID} --organization org_42`
   return { 'with an id of endpoints list': line }
 }
 
-/** Keeps deliveries to an endpoint pending. */
 const pause: Command = defineMove(
   'pause',
   'keeps deliveries to an endpoint pending',
   'Events are recorded meanwhile, and sent when the endpoint is resumed.',
 )
 
-/** Ends a pause. */
 const resume: Command = defineMove(
   'resume',
   'ends the pause of an endpoint, and sends its pending deliveries',
 )
 
-/** Sends to a disabled endpoint again. */
 const enable: Command = defineMove(
   'enable',
   'sends events to a disabled endpoint again',
@@ -114,7 +111,6 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
   })
 }
 
-/** Stops sending to an endpoint. */
 const disable: Command = defineCommand({
   name: 'disable',
   summary: 'stops sending events to an endpoint',
@@ -136,7 +132,6 @@ const disable: Command = defineCommand({
   },
 })
 
-/** Removes an endpoint. */
 const remove: Command = defineCommand({
   name: 'remove',
   summary: 'removes an endpoint and its secrets for good',
@@ -159,14 +154,13 @@ const remove: Command = defineCommand({
 
 const ALL = 'all'
 
-/** Null for every type, also future ones. */
+/** `null` means all types, including future ones. */
 const types: Flag<readonly string[] | null | undefined> = (() => {
   const help = "event types to send, or 'all', including future types"
   const some = choices('t,…', help, eventTypes, `, or ${ALL}`)
   return { ...some, read: (texts, ...about) => (texts[0] === ALL ? null : some.read(texts, ...about)) }
 })()
 
-/** Changes an endpoint. */
 const update: Command = defineCommand({
   name: 'update',
   summary: "changes an endpoint's URL, types, signing and more",
@@ -194,7 +188,7 @@ const update: Command = defineCommand({
       const names = Object.keys(CHOICES).map(dashed)
       throw new UsageError(`Pass a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
     }
-    // The secret is only read, and never stored: one that is stored unsealed may be read too.
+    // The secret is only read and not stored, so it's fine if it's stored as plain text.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
     const endpoint = await withSettings(
       session,
@@ -205,7 +199,7 @@ const update: Command = defineCommand({
   },
 })
 
-/** Webhook endpoints of organizations. */
+/** Commands for webhook endpoints. */
 export const endpoints: Group = {
   name: 'endpoints',
   summary: "an organization's webhook endpoints",

@@ -49,7 +49,7 @@ const COLUMNS: readonly Column<LoggedEvent>[] = [
   { title: 'DELIVERIES', value: describeDeliveries },
 ]
 
-/** `2 delivered, 1 pending` */
+/** Returns `2 delivered, 1 pending`, for example. */
 function describeDeliveries({ deliveries }: LoggedEvent): string {
   const counts = Object.entries(deliveries).map(([state, count]) => `${count} ${state}`)
   return counts.length === 0 ? 'none' : counts.join(', ')
@@ -118,7 +118,7 @@ const redeliver: Command = defineCommand({
   },
 })
 
-/** The events of organizations. */
+/** Commands for events. */
 export const events: Group = {
   name: 'events',
   summary: "an organization's events, also without an endpoint",

@@ -13,14 +13,14 @@ import type { Session } from '../session.ts'
 import { readSettingsLines, SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 import { visibleJson } from '../text.ts'
 
-/** The number of records that a statement reads and a write prints. */
+/** Number of records that are read per statement and printed per write. */
 const PAGE_SIZE = 500
 
 type Kind = RecordKind | SettingsKind
 
 const KINDS: readonly Kind[] = [...RECORD_KINDS, ...SETTINGS_KINDS]
 
-/** Prints the records of an organization. */
+/** Exports an organization's records. */
 export const exportCommand: Command = defineCommand({
   name: 'export',
   summary: 'prints the records of an organization as NDJSON, one JSON object on each line',
@@ -62,15 +62,14 @@ With --all the API keys, the rate limit, the endpoints, the events, the deliveri
 /** Prints lines and counts them by kind. */
 interface Tally {
   begin(kind: Kind): void
-  /** @returns false when the reader has gone */
+  /** @returns `false` if the reader is gone */
   print(kind: Kind, lines: readonly string[]): Promise<boolean>
-  /** Says what was exported. */
   end(): void
 }
 
 function createTally(session: Session): Tally {
   const { stdout, stderr } = session.terminal
-  // A bar beside the records on the same terminal would be drawn over them.
+  // If the records are printed to the same terminal, they would overwrite the bar.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
   const counts = new Map<Kind, number>()
   let total = 0
@@ -92,13 +91,13 @@ function createTally(session: Session): Tally {
   }
 }
 
-/** Gives the words for one of a kind, and for several. */
+/** Returns the singular and plural of a kind. */
 function wordsOf(kind: Kind): readonly [one: string, several: string] {
   const one = kind.replace('api_key', 'API key').replace('_', ' ')
   return [one, `${one.replace(/(?<!e)y$/, 'ie').replace(/s$/, 'se')}s`]
 }
 
-/** @returns false when the reader has gone */
+/** @returns `false` if the reader is gone */
 async function exportRecords(
   readPage: ReadPage,
   owner: string,

@@ -8,7 +8,7 @@ function roleOf(part: Part): ReturnType<typeof repeated> {
   return repeated('ROLE', `a role for ${PRIVILEGES[part].purpose}`)
 }
 
-/** Prints the least privileges of database roles. */
+/** Prints least-privilege grants for database roles. */
 export const grants: Command = defineCommand({
   name: 'grants',
   summary: 'prints least-privilege grants for database roles, as SQL',

@@ -16,12 +16,12 @@ import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 import { SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
-/** Lines in a message at most. */
+/** Maximum number of lines to list in a message. */
 const SHOWN_MAX = 10
-/** Maximum length of a line, in bytes: more than the largest event in a full export. */
+/** Maximum length of a line in bytes. The largest event in a full export is shorter. */
 const LINE_MAX = 8_388_608
 
-/** Imports the records of an NDJSON file. */
+/** Imports records from an NDJSON file. */
 export const importCommand: Command = defineCommand({
   name: 'import',
   summary: 'imports existing records into an organization, from NDJSON, without events',
@@ -59,12 +59,11 @@ export const importCommand: Command = defineCommand({
 })
 
 interface Total {
-  /** Lines of records. */
   lines: number
   added: number
   known: number
   readonly different: { count: number; readonly shown: string[] }
-  /** Lines of an export that aren't records, by kind. */
+  /** Number of lines in the export that aren't records, by kind. */
   readonly leftOut: Map<SettingsKind, number>
 }
 
@@ -118,7 +117,7 @@ function add(total: Total, batch: readonly GivenRecord[], { added, known, differ
   total.different.shown.push(...names.slice(0, SHOWN_MAX - total.different.shown.length))
 }
 
-/** Reads the text of a line, without the byte order mark that a file may begin with. */
+/** Decodes a line, without the byte order mark at the start of some files. */
 function decode(line: Uint8Array, place: string, total: Total): string {
   if (line.length > LINE_MAX) throw after(total, `Cannot import ${place} because it is longer than 8 MiB`)
   try {
@@ -128,7 +127,7 @@ function decode(line: Uint8Array, place: string, total: Total): string {
   }
 }
 
-/** @returns null for an export line that isn't a record */
+/** @returns `null` if the line is from an export but isn't a record */
 function readLine(
   line: string,
   place: string,
@@ -153,7 +152,7 @@ function readLine(
   }
 }
 
-/** Fields that an export prints beside the record, because the API does not show them. */
+/** Merges the fields that an export prints next to the record because they aren't shown by the API. */
 function fromExport(line: unknown): unknown {
   const { kind, record, ...beside } = Object(line)
   if (typeof record !== 'object' || record === null) return { kind, record }
@@ -163,7 +162,7 @@ function fromExport(line: unknown): unknown {
   return { kind, record: { ...record, ...more, ...signature } }
 }
 
-/** Says what was written before a failure. */
+/** Adds what was written before the failure. */
 function explainAfter(total: Total): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof BusinessApiError) || error.code === STORE_UNAVAILABLE) throw error
@@ -190,7 +189,7 @@ async function* linesOf({ argument, terminal }: Session): AsyncIterable<Uint8Arr
   }
 }
 
-/** Splits a stream at line feeds. Ends with the first line that is too long, once this much of the line was read. */
+/** Splits a stream at line feeds. If a line is too long, it's returned as far as it was read and the stream ends. */
 async function* splitLines(input: Readable): AsyncIterable<Uint8Array> {
   const LINE_FEED = 10
   let rest = Buffer.alloc(0)

@@ -38,7 +38,7 @@ const reset: Command = defineCommand({
   },
 })
 
-/** Rate limits of organizations. */
+/** Commands for rate limits. */
 export const limits: Group = {
   name: 'limits',
   summary: 'the rate limit of an organization',

@@ -20,7 +20,7 @@ import { choices, required, text, toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import { type Watch, watchUntilStopped } from '../watching.ts'
 
-/** Forwards the events of an organization to a program on this machine. */
+/** Forwards an organization's events to a program on this machine. */
 export const listen: Command = defineCommand({
   name: 'listen',
   summary: 'forwards the events of an organization to a URL on this machine, as they happen',
@@ -74,7 +74,7 @@ export const listen: Command = defineCommand({
   },
 })
 
-/** Interval between two polls for new events, in ms. */
+/** Time between polls for new events, in milliseconds. */
 const INTERVAL_MS = 500
 
 /** @throws `UsageError` */
@@ -85,7 +85,7 @@ function readUrl(given: string): string {
 }
 
 interface Forwarder {
-  /** @returns null when the attempt was interrupted by a signal */
+  /** @returns the response, or `null` if the attempt was interrupted by a signal */
   forward(event: EventRecord, signal: AbortSignal): Promise<WebhookAnswer | null>
 }
 
@@ -100,7 +100,7 @@ function createForwarder(
   },
 ): Forwarder {
   const { owner: organizationId, url, secret, service, standardWebhooks } = given
-  // The secret never leaves this process, so nothing is sealed.
+  // We don't seal the secret because it never leaves this process.
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
   const target = {
@@ -129,7 +129,7 @@ function createForwarder(
   }
 }
 
-/** `09:00:01Z  failed: 503  34 ms  invoice.paid  evt_01K…` */
+/** Prints `09:00:01Z  failed: 503  34 ms  invoice.paid  evt_01K…`, for example. */
 function printForwarded(watch: Watch, { id, type }: EventRecord, answer: WebhookAnswer): Promise<void> {
   const { status, error, durationMs } = answer
   const word = String(status ?? error ?? 'no answer')

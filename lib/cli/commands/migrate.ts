@@ -15,7 +15,7 @@ import { UsageError } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import type { Session } from '../session.ts'
 
-/** Brings the schema up to date. */
+/** Migrates the schema to this version. */
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'creates the schema business_api, or brings it up to date',
@@ -47,7 +47,7 @@ export const migrateCommand: Command = defineCommand({
       throw new UsageError('Name one database for --print with --database-url')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)
-    // Reading the state has a short deadline, for a missing database; the work itself may wait for other sessions.
+    // Reading the state times out quickly if there is no database, while migrating may have to wait for other sessions.
     await readSchema(session)
     const report = await migrate(session.databaseUrl(), {
       service: session.service,
@@ -62,12 +62,12 @@ export const migrateCommand: Command = defineCommand({
   },
 })
 
-/** A logger whose warnings are remarks on stderr, also beside JSON: the command may seem to hang otherwise. */
+/** Writes warnings to stderr, even with --json. Otherwise the command may seem to hang. */
 function notesOf({ terminal }: Session): Logger {
   return { ...mutedLogger, warn: (_, message) => terminal.stderr.write(`${visible(message)}\n`) }
 }
 
-/** @throws as {@link refuseUnusable} says */
+/** @throws the same errors as {@link refuseUnusable} */
 async function readSchema(session: Session): Promise<SchemaState> {
   const schema = await withInspector(session.databaseUrl(), (inspector) => inspector.schema())
   refuseUnusable(schema)

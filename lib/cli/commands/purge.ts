@@ -12,7 +12,7 @@ import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
-/** Rows of each kind that a statement erases at most, so no other statement waits long. */
+/** Maximum number of rows of each kind per statement, so that other statements don't have to wait for long. */
 const PURGE_LIMIT = 1000
 
 /** Erases old events. */
@@ -58,12 +58,12 @@ A running business-api-kit deliver does all this by itself: see its --retention.
   },
 })
 
-/** The same entry in all organizations that lose events. */
+/** All organizations that lose events get the same entry. */
 function makeEntry(who: string, olderThanMs: number): PurgeEntry {
   return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
 }
 
-/** Rests as long as each part has taken, so deliveries go on meanwhile. */
+/** After each part, pauses for as long as the part took so that deliveries can continue. */
 async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,

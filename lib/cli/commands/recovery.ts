@@ -13,7 +13,7 @@ import type { Session } from '../session.ts'
 
 // Commands that send deliveries again.
 
-/** Sends a single delivery again. */
+/** Sends one delivery again. */
 export const redeliver: Command = defineCommand({
   name: 'redeliver',
   summary: 'sends a finished delivery again',
@@ -26,7 +26,7 @@ export const redeliver: Command = defineCommand({
   },
   async run({ organization: owner, ...acting }, session) {
     const { delivery, isSkipped } = await withSettings(session, async ({ deliveries: log, endpoints }) => {
-      // First: a failure of this call must not hide that something was done.
+      // Do this first. If it failed later, we couldn't report that the delivery was sent.
       const all = await endpoints.list(owner)
       const sent = await log.redeliver(owner, session.argument, acting)
       const endpoint = all.find(({ id }) => id === sent.endpointId)
@@ -41,7 +41,7 @@ export const redeliver: Command = defineCommand({
   },
 })
 
-/** Sends many deliveries again. */
+/** Sends lots of deliveries again. */
 export const recover: Command = defineCommand({
   name: 'recover',
   summary: 'sends all failed and skipped deliveries again',
@@ -83,15 +83,15 @@ async function recoverAll(
   const counts = progress.isShown ? await progress.during(log.countRecoverable(owner, filter)) : null
   const total = counts === null ? 0 : counts.failed + counts.skipped
   const onProgress = (recovered: number): void =>
-    // The count ends at 10,000 of each state.
+    // Counts stop at 10,000 per state.
     progress.show(recovered, Math.max(recovered, total))
   return log.recover(owner, { ...filter, actor: who, onProgress }).finally(progress.clear)
 }
 
 /**
- * Finds the disabled endpoints with deliveries that could be recovered.
+ * Returns the disabled endpoints that have recoverable deliveries.
  *
- * @throws {@link Failure} when the organization has no such endpoint as the filter names
+ * @throws {@link Failure} if the endpoint in the filter doesn't exist
  */
 async function findDisabled(
   { deliveries: log, endpoints }: DeveloperSettings<string, string>,

@@ -68,9 +68,9 @@ const show: Command = defineCommand({
   },
 })
 
-/** Interval between two polls, in ms. */
+/** Time between polls in milliseconds. */
 const POLL_MS = 500
-/** Time from the arrival of a request until it is in the log, in ms: the answer takes 5 seconds at most, the batch one more. */
+/** Time until a request must be in the log, in milliseconds. Responses take up to 5 s and the batch another second. */
 const LATE_MS = 10_000
 
 const tail: Command = defineCommand({
@@ -101,7 +101,10 @@ const tail: Command = defineCommand({
   },
 })
 
-/** Returns a function that reads what is new in the log, oldest first. By the times of the log alone, as the clocks of machines differ. */
+/**
+ * Returns a function that returns the new requests in the log, oldest first. It only uses times from the log, because
+ * the clocks of machines differ.
+ */
 async function createReader(
   list: (since: string | undefined, before: string | null) => Promise<Page<LoggedRequest>>,
 ): Promise<() => Promise<readonly LoggedRequest[]>> {
@@ -127,7 +130,7 @@ function classOf({ status }: LoggedRequest): string {
   return `${Math.floor(status / 100)}xx`
 }
 
-/** The API requests of organizations. */
+/** Commands for the request log. */
 export const requests: Group = {
   name: 'requests',
   summary: 'the log of the API requests of an organization',

@@ -12,7 +12,7 @@ import type { Session } from '../session.ts'
 
 const to = required(text('NAME', 'the shard'))
 
-/** Gives work the stores of all shards. */
+/** Calls a function with the stores of all shards. */
 async function withStores<Result>(
   { shards }: Session,
   work: (stores: ReadonlyMap<string, PostgresStore>) => Promise<Result>,
@@ -42,7 +42,7 @@ async function moveTo(session: Session, name: string, isNew: boolean): Promise<v
   })
 }
 
-/** Moves an organization with everything that belongs to it. */
+/** Moves an organization and everything that belongs to it to another shard. */
 export const moveCommand: Command = defineCommand({
   name: 'move',
   summary: 'moves an organization to another shard, with everything that belongs to it',
@@ -111,7 +111,7 @@ function describe(name: string, place: StoredPlace | null) {
   return { name, slots, moved: entries.length - moving, moving }
 }
 
-/** Commands about the shards of an installation. */
+/** Commands for the shards of an installation. */
 export const shards: Group = {
   name: 'shards',
   summary: 'the shards of an installation',

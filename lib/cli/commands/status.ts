@@ -8,7 +8,7 @@ import { formatDuration } from '../durations.ts'
 import { formatBounded, formatCount } from '../progress.ts'
 import { formatDetails } from '../table.ts'
 
-/** Says how things stand, without judging: see doctor.ts for that. */
+/** Shows the current state without judging it. See doctor.ts for that. */
 export const status: Command = defineCommand({
   name: 'status',
   summary: 'shows the state of the schema and the backlog',
@@ -29,14 +29,14 @@ interface Status {
   readonly schema: {
     readonly current: number
     readonly latest: number
-    /** Names of files. */
+    /** File names. */
     readonly pending: readonly string[]
-    /** Applied by a newer version. */
+    /** Migrations applied by a newer version. */
     readonly newer: readonly string[]
-    /** Applied by a version with other numbers. */
+    /** Migrations applied by a version that numbered them differently. */
     readonly renamed: readonly RenamedMigration[]
   }
-  /** Null for a schema that this version cannot read. */
+  /** `null` if this version can't read the schema. */
   readonly backlog: QueueCounts | null
   readonly retention: RetentionState | null
   readonly endpoints: RecordCounts['endpoints'] | null
@@ -60,7 +60,7 @@ async function readStatus(inspector: Inspector): Promise<Status> {
   return { schema, backlog, retention, ...(await inspector.counts()) }
 }
 
-/** True if the schema can run this version's statements. */
+/** Returns `true` if this version's statements work with the schema. */
 export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
   return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
 }

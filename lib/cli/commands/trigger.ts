@@ -13,7 +13,7 @@ import { CONFIRMATION_FLAGS, type Consequence, confirm, countOf } from '../confi
 import { withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
 
-/** Publishes an example of an event. */
+/** Publishes an example event. */
 export const trigger: Command = defineCommand({
   name: 'trigger',
   summary: 'publishes an event with example data',
@@ -30,14 +30,14 @@ export const trigger: Command = defineCommand({
     const published = await withStore(session, async (store) => {
       const { endpoints } = createDeveloperSettings(store)
       const example = findEvent(service, type)?.example ?? exampleData(type)
-      // Disabled ones too: their deliveries are recorded as skipped, and can be sent later.
+      // Includes disabled endpoints. Their deliveries are marked as skipped and can be recovered later.
       const wanting = (await endpoints.list(owner)).filter(
         ({ types }) => types === null || types.includes(type),
       )
       const asking = { yes: yes || wanting.length === 0, dryRun }
       if (!(await confirm(session, asking, async () => ofTriggering(type, wanting)))) return null
       const id = createIds()('evt_test')
-      // The example of a type is checked against the type's schema by publish.
+      // `publish` checks the example against the schema of its type.
       await createPlatform(store).publish(owner, type, example as never, { id })
       return { id, type, endpoints: wanting.length }
     })
@@ -50,7 +50,7 @@ export const trigger: Command = defineCommand({
 /** @throws `UsageError` */
 function readType(given: string, service: Service): EventType {
   const types = eventTypes(service)
-  // The host's own types belong to the host's service, which the compiler doesn't see here.
+  // The host's own types depend on its service, which the compiler doesn't know here.
   if (types.includes(given)) return given as EventType
   const suggestion = suggest(given, types)
   throw new UsageError(
@@ -60,7 +60,6 @@ function readType(given: string, service: Service): EventType {
   )
 }
 
-/** An event is published. */
 function ofTriggering(type: EventType, endpoints: readonly WebhookEndpoint[]): Consequence {
   const names = endpoints.map(
     ({ id, url, state }) => `${id} (${url}${state === 'enabled' ? '' : `, ${state}`})`,

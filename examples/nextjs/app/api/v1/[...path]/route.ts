@@ -1,5 +1,6 @@
-// The API in a Next.js app: this file serves everything below /api/v1, app/openapi.json/route.ts the description, and
-// instrumentation.ts delivers the webhooks. Nothing is to be set for output: 'standalone'.
+// The API in a Next.js app. This file serves everything below /api/v1, app/openapi.json/route.ts serves
+// the description, and instrumentation.ts delivers the webhooks. It works with output: 'standalone'
+// without further settings.
 //
 //   npm run build                         once in the top directory of this package, which is installed as file:../..
 //   cd examples/nextjs && npm install
@@ -11,7 +12,7 @@
 
 import { api } from '../../../../lib/api'
 
-// All methods, so that an answer to a method that is not served has the API's form too. HEAD is GET to Next.js.
+// Export all methods so that responses to unsupported ones have the API's format as well. Next.js handles HEAD as GET.
 export const GET = api.fetch
 export const POST = api.fetch
 export const PUT = api.fetch

@@ -1,4 +1,4 @@
-// The developer settings, behind the app's own session: see lib/settings.ts.
+// The developer settings, behind the app's own session. See lib/settings.ts.
 
 import { page } from '../../../../lib/settings'
 
