@@ -1,4 +1,4 @@
-// Failures on the way to PostgreSQL, in words, with advice. See driver-faults.ts for more codes.
+// Human-readable reasons, with advice, for a failed connection to PostgreSQL. See driver-faults.ts for more codes.
 
 const FAULTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused; is it running?',
@@ -35,14 +35,14 @@ function untrusted(reason: string): string {
 }
 
 /**
- * Describes a failed connection.
+ * Describes why a connection failed.
  *
- * @returns the reason with advice, to follow a colon in a message; null for any other error. The advice speaks of "the
- *   connection string"
+ * @returns the reason and some advice, to be used after a colon in a message; `null` if the error isn't about
+ *   connecting. The advice calls the setting "the connection string"
  */
 export function connectionFault(error: unknown): string | null {
   const { code, message, severity } = readError(error)
-  // Servers without TLS close the connection in the middle of the negotiation.
+  // A server without TLS closes the connection in the middle of the negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
     return 'it accepts only encrypted connections; add ?sslmode=require to the connection string'
@@ -50,9 +50,10 @@ export function connectionFault(error: unknown): string | null {
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
     return 'it accepts no encrypted connections; leave sslmode out of the connection string'
   }
-  // The server ends the session only while it opens; on an open connection the same codes mean the values of a statement.
+  // FATAL means the session was being opened. On an open connection, the same codes are about the values
+  // of a statement.
   if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
-    // Quotation marks differ by language.
+    // The quotation marks depend on the server's language.
     const [, name] = /["«»„]\s?([\w.]+)/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }

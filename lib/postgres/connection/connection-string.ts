@@ -1,32 +1,32 @@
 import { isIPv6 } from 'node:net'
 
-/** A parsed connection string. Parts that are absent come from the environment, as in libpq. */
+/** A parsed connection string. Missing parts are taken from the environment, like libpq does. */
 export interface ConnectionString {
-  /** Names, addresses, or the folder of a Unix socket; empty: none given. */
+  /** Host names, IP addresses, or the directory of a Unix socket. Empty if the string has no host. */
   readonly hosts: readonly string[]
-  /** The port of each host, or one for all; undefined: not given. */
+  /** The port of each host, or a single port for all of them. `undefined` if not given. */
   readonly ports: readonly (number | undefined)[]
   readonly user: string | undefined
   readonly password: string | undefined
   readonly database: string | undefined
-  /** The parameters behind the question mark, but for those that are parts above. */
+  /** The parameters after the question mark, except for those that are already included above. */
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** The form of a connection string, for messages. */
+/** The format of a connection string, used in error messages. */
 export const CONNECTION_FORM = 'postgres://user:password@host:5432/database'
 
 const WRONG_FORM = `it must be like ${CONNECTION_FORM}, and in a password each of @ / ? # % percent-encoded: %40 %2F %3F %23 %25`
 
-/** Scheme, user and password, hosts, database, parameters. */
+/** Captures the credentials, the hosts, the database and the parameters. */
 const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
 
 /**
- * Parses a connection string as libpq does: percent-encoding in every part, several hosts, IPv6 addresses in brackets, and `host`,
- * `port`, `user`, `password` and `dbname` as parameters too.
+ * Parses a connection string the same way as libpq. Every part may be percent-encoded, there may be several hosts, IPv6
+ * addresses are in brackets, and `host`, `port`, `user`, `password` and `dbname` may be given as parameters.
  *
- * @returns the parts, or the reason why there are none, to follow "because" in a message. A reason repeats no part of the string: a
- *   password that was not encoded may stand anywhere
+ * @returns the parts, or the reason why the string is invalid, to be used after "because" in a message. The reason
+ *   never includes any part of the string, because an unencoded password could be anywhere in it
  */
 export function parseConnectionString(url: string): ConnectionString | string {
   const parts = PARTS.exec(url)
@@ -34,7 +34,7 @@ export function parseConnectionString(url: string): ConnectionString | string {
   const [, credentials, authority = '', path, query = ''] = parts
   try {
     const parameters = new Map(query === '' ? [] : query.split('&').map(readParameter))
-    // Behind the question mark of a password.
+    // The question mark was probably part of an unencoded password.
     if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return WRONG_FORM
     if (credentials === undefined && /:\d+$/.test(authority) && query.split('&').some(holdsHost))
       return WRONG_FORM
@@ -60,15 +60,18 @@ export function parseConnectionString(url: string): ConnectionString | string {
       parameters,
     }
   } catch {
-    // A % that encodes nothing.
+    // The string has a `%` that isn't followed by two hex digits.
     return WRONG_FORM
   }
 }
 
-/** Parameters whose value may have an at sign. */
+/** Parameters whose values may contain an at sign. */
 const FREE = /^(application_name|dbname|fallback_application_name|host|options|password|ssl\w+|user)=/
 
-/** Tells the rest of a password with a question mark from a parameter: in `user:12?x=secret@host/app` the digits look like a port. */
+/**
+ * Detects an unencoded password that contains a question mark: in `user:12?x=secret@host/app`, `12` looks like a port
+ * and `x` like a parameter.
+ */
 function holdsHost(parameter: string): boolean {
   return !FREE.test(parameter) && /@[\w.[-]/.test(parameter)
 }
@@ -78,7 +81,7 @@ function readParameter(text: string): [name: string, value: string] {
   return [decodeParameter(name), decodeParameter(value)]
 }
 
-/** Decodes a plus sign as a space, which libpq does not: Node's `URL` writes spaces so, and a host builds its connection string with `URL`. */
+/** Decodes a plus sign as a space. libpq doesn't, but people build connection strings with Node's `URL`, which does. */
 function decodeParameter(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '))
 }
@@ -97,7 +100,7 @@ interface Address {
   readonly port: number | undefined
 }
 
-/** Reads `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns null for an invalid host. */
+/** Parses a list of hosts such as `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns `null` if one of them is invalid. */
 function readAddresses(authority: string): readonly Address[] | null {
   if (authority === '') return []
   const addresses = authority.split(',').map((text): Address | null => {

@@ -4,36 +4,36 @@ import { type Address, connectionError, createSocketSource } from './sockets.ts'
 import type { DriverOptions } from './source.ts'
 import { nameServer } from './tls.ts'
 
-/** A connection to one PostgreSQL server, over a socket that is never dialled again. */
+/** A connection to one PostgreSQL server. Its socket is never reconnected. */
 export interface Connection {
-  /** A postgres.js pool of one connection. */
+  /** A postgres.js pool with a single connection. */
   readonly sql: Sql
-  /** The state of the server when the connection was opened. */
+  /** The server's role at the time the connection was opened. */
   readonly server: ServerRole
-  /** Time of opening on the monotonic clock, in milliseconds. */
+  /** Time the connection was opened, in ms on the monotonic clock. */
   readonly openedAt: number
-  /** Sets whether the connection keeps the process alive. True at first. */
+  /** Sets whether the connection keeps the process alive. Initially `true`. */
   setActive(isActive: boolean): void
   /**
-   * Says goodbye to the server and closes the socket, whether the server answers or not.
+   * Sends a termination message to the server and closes the socket, even if the server doesn't respond.
    *
-   * @param graceMs how long the goodbye may take, in milliseconds
+   * @param graceMs maximum time to wait for the server, in milliseconds
    */
   end(graceMs: number): Promise<void>
-  /** Closes the socket at once. A statement under way is rejected here, and may go on in the server. */
+  /** Closes the socket immediately. A running statement is rejected here, but may continue on the server. */
   destroy(): void
 }
 
-/** The role of a reachable server: during a failover a server may be unable to write. */
+/** The role of a server. During a failover, a reachable server may be unable to write. */
 export interface ServerRole {
   readonly isInRecovery: boolean
-  /** True on a standby too. */
+  /** Standbys are always read-only. */
   readonly isReadOnly: boolean
 }
 
-/** Listens to a connection. */
+/** Callbacks for events on a connection. */
 export interface ConnectionListener {
-  /** The socket was closed by the other side, after the server had let the connection in. */
+  /** Called when the other side closes the socket, but only once the connection has been established. */
   onClosed(): void
   onNotify?(): void
 }
@@ -42,21 +42,22 @@ const ROLE_COLUMNS =
   "pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
 
 /**
- * Lets the server end a statement within a tenth of a second after the connection was closed. Otherwise a statement that waited
- * for a turn in the pool, and then for a lock in the server, could still write after its caller had received an error. Servers
- * on systems that cannot notice a closed socket reject the setting.
+ * Makes the server cancel a statement within 100 ms after its connection was closed. Otherwise a statement that had to
+ * wait, first in the pool and then for a lock, could still write after its caller got an error. We check the platform
+ * because servers that can't detect a closed socket reject this setting.
  */
 const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
   then pg_catalog.set_config('client_connection_check_interval', '100', false) end`
 
 /**
- * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and dials a
- * server without end if the server accepts connections and closes them. Therefore this function makes and closes the socket.
+ * Opens a connection and queries the server's role. We create and close the socket ourselves because postgres.js never
+ * closes a silent socket, and reconnects forever to a server that accepts connections only to close them.
  *
- * @param timeoutMs milliseconds for name lookup, TCP, TLS and authentication together
- * @param signal aborts the opening
- * @param hasSession false behind a transaction-mode pooler, where settings would stay with the server's session
- * @throws the error of the network, of TLS or of the server
+ * @param timeoutMs timeout in milliseconds for DNS lookup, TCP, TLS and authentication together
+ * @param signal aborts the attempt
+ * @param hasSession `false` behind a pooler in transaction mode, where settings would leak into a
+ *   shared server session
+ * @throws the original network, TLS or server error
  */
 export async function openConnection(
   options: DriverOptions,
@@ -79,10 +80,10 @@ export async function openConnection(
     onnotify: () => listener.onNotify?.(),
     onclose: () => isOpen && listener.onClosed(),
   }
-  // postgres.js does not resolve options again that it has already resolved. Its own pool for LISTEN is made in this way.
+  // postgres.js uses options that are already resolved unchanged. It creates its own LISTEN pool this way.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
-  // Without sql.end(), which writes to the closing socket: over TLS such a write ends the process.
+  // We don't call `sql.end()` because it writes to the closing socket. With TLS, that crashes the process.
   function destroy(): void {
     isOpen = false
     sockets.destroy()

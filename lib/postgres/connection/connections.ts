@@ -6,64 +6,68 @@ import { createDialBackoff } from './dial-backoff.ts'
 import { isConnectionLost, isReadOnlyServer, openFailure } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
-// The file and createConnections() are long: one closure holds the state that taking, opening and closing read and change.
+// createConnections() is long because taking, opening and closing connections all share the state in one closure.
 
-/** The open connections of a store, each taken by one statement at a time. */
+/** The store's open connections. Each one is used by a single statement at a time. */
 export interface Connections {
-  /** Takes an idle connection; undefined without one. */
+  /** Takes an idle connection. Returns `undefined` if there is none. */
   takeIdle(): Connection | undefined
   /**
-   * Takes an idle connection, or waits until one is free or opened.
+   * Takes an idle connection, or waits until one is released or opened.
    *
-   * @returns null when no connection was free within `timeoutMs`
-   * @throws the failure of the opening; `BusinessApiError` with code `store_unavailable` when the connections are closed
+   * @returns `null` if no connection became available within `timeoutMs`
+   * @throws the error of a failed connection attempt; `BusinessApiError` with code `store_unavailable` if the
+   *   connections are closed
    */
   take(timeoutMs: number): Promise<Connection | null>
-  /** Gives back a connection that has answered. */
+  /** Returns a connection after its statement has completed. */
   giveBack(connection: Connection): void
   /**
-   * Closes a connection after the failure of a statement. If the connection was lost or the server has become read-only, the
-   * idle connections are probably affected too, and are closed as well.
+   * Closes a connection after a failed statement. If the connection was lost or the server has become read-only, all
+   * idle connections are closed as well because they're probably affected.
    *
-   * @param sentAt time of sending the statement, on the monotonic clock
+   * @param sentAt time the statement was sent, on the monotonic clock
    */
   giveUp(connection: Connection, error: unknown, sentAt: number): void
   /**
-   * Closes a connection that has not responded, and all idle connections without a result since `sentAt`: another statement on
-   * such a connection would probably wait in vain until its deadline.
+   * Closes a connection that didn't respond, and all idle connections that haven't returned a result since `sentAt`.
+   * Another statement on one of those would probably just time out.
    *
-   * @param sentAt time of sending the unanswered statement, on the monotonic clock
+   * @param sentAt time the unanswered statement was sent, on the monotonic clock
    */
   giveUpSilent(connection: Connection, sentAt: number): void
-  /** Closes a connection because its statement ran out of time, without blaming the server. */
+  /** Closes a connection because its statement timed out. Doesn't mark the server as failed. */
   cutOff(connection: Connection): void
   readonly isClosed: boolean
-  /** Rejects waiting callers and statements under way, and closes the connections, in half a second at most. */
+  /** Rejects waiting callers and running statements, then closes all connections. Takes up to 500 ms. */
   close(): Promise<void>
 }
 
 /**
- * Opens connections on demand, up to a limit. A caller gets the first connection that becomes free, whether newly opened or
- * given back. After a failure connections are opened one at a time, with a growing pause in between: without the pause, a server
- * that accepts connections and closes them at once would be dialled thousands of times a second.
+ * Opens connections on demand, up to a limit. The first caller in line gets the next available connection, whether it
+ * was just opened or just released. After a failure, connections are opened one at a time with increasing delays.
+ * Otherwise a server that accepts connections only to close them would be dialled thousands of times per second.
  */
 export function createConnections(servers: Servers, maxConnections: number): Connections {
   const idle: Connection[] = []
-  /** Time of the last result, on the monotonic clock. */
+  /** Time of each connection's last result, on the monotonic clock. */
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()
   const waiting = new Set<WaitingStatement>()
   const backoff = createDialBackoff()
   const closing = new AbortController()
-  // Each connection that is being opened listens, which Node takes for a leak from the eleventh on.
+  // Every connection being opened adds a listener, and Node warns about a leak once there are more than ten.
   setMaxListeners(0, closing.signal)
   let dials = 0
-  /** Time of the last read-only failure, on the monotonic clock: older connections may lead to a server that cannot write. */
+  /**
+   * Time of the last read-only failure, on the monotonic clock. Connections opened before it may lead to
+   * a read-only server.
+   */
   let readOnlyAt = 0
   let nextDial: NodeJS.Timeout | undefined
 
-  // --- Connections are taken and given back ---
+  // --- Taking and returning connections ---
 
   async function wait(timeoutMs: number): Promise<Connection | null> {
     let leave = (): boolean => false
@@ -74,7 +78,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     })
     dial()
     return withDeadline(turn, timeoutMs, () => {
-      // A connection came at the same moment as the timeout: another caller gets the connection.
+      // A connection arrived just as we timed out, so pass it on to the next caller.
       if (!leave()) turn.then(release, () => {})
       return null
     })
@@ -95,7 +99,10 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     closeWhenUnused(connection)
   }
 
-  /** Rejects all waiting callers if no connection is open or being opened: a wait for the next dial would only delay the error. */
+  /**
+   * Rejects all waiting callers if no connection is open or being opened. Waiting for the next attempt would only delay
+   * the error.
+   */
   function rejectIfStranded(error: unknown): void {
     if (connections.size + dials === 0) rejectWaiting(openFailure(error))
   }
@@ -105,9 +112,9 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     waiting.clear()
   }
 
-  // --- Connections are opened ---
+  // --- Opening connections ---
 
-  /** Opens a connection for each waiting caller, within the limit and the backoff. */
+  /** Opens a connection for each waiting caller, as far as the limit and the backoff allow. */
   function dial(): void {
     while (dials < waiting.size && connections.size + dials < maxConnections && !closing.signal.aborted) {
       const delayMs = backoff.delay(dials)
@@ -143,21 +150,21 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function accept(connection: Connection): void {
-    // `close` has begun during the opening, and has not seen this connection.
+    // `close` was called while this connection was being opened, so it couldn't close it.
     if (closing.signal.aborted) {
       connection.destroy()
       return
     }
-    // A read-only server does not end a failover, so the backoff stays.
+    // Reaching a read-only server doesn't mean the failover is over, so we don't reset the backoff.
     if (!connection.server.isReadOnly) backoff.succeeded()
     connections.add(connection)
     endsAt.set(connection, connection.openedAt + servers.lifetimeMs())
     release(connection)
   }
 
-  // --- Connections are given up and closed ---
+  // --- Closing connections ---
 
-  /** Forgets a connection. */
+  /** Removes a connection from the pool. */
   function drop(connection: Connection): void {
     connections.delete(connection)
     const place = idle.indexOf(connection)
@@ -165,7 +172,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     dial()
   }
 
-  /** Closes the socket. PostgreSQL ends a statement that may still run, by the limits of the session. */
+  /** Closes the socket. If the statement is still running, the session's timeouts make PostgreSQL cancel it. */
   function cutOff(connection: Connection): void {
     connection.destroy()
     drop(connection)
@@ -191,7 +198,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function giveUpReadOnly(connection: Connection, error: unknown): void {
-    // An older connection was opened before the failover was known, so its failure means nothing new.
+    // A connection opened before the last read-only failure tells us nothing new.
     const isNews = connection.openedAt >= readOnlyAt
     if (isNews) {
       backoff.failed()
@@ -252,13 +259,13 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 }
 
-/** A statement that waits for a connection. */
+/** A caller waiting for a connection. */
 interface WaitingStatement {
   resolve(connection: Connection): void
   reject(error: unknown): void
 }
 
-/** Timeout of the goodbye to the server, in ms; then the socket is closed in any case. */
+/** Maximum time to wait for the server when closing a connection, in ms. The socket is closed either way. */
 const GOODBYE_MS = 500
 
 function closed(): Error {

@@ -19,117 +19,124 @@ import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Longer than 250 lines: the way of a statement, with its turn, deadline and retries, is read as a whole.
+// This file is over 250 lines because a statement's turn, deadline and retries are easier to follow in one place.
 
-/** Options of a store for connections and statements. */
+/** Options for the store's connections and statements. */
 export interface DatabaseOptions {
   /**
-   * Maximum number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
-   * connections, and a quarter is kept for organizations without one. Default: `max` of the connection string or the pool, or
-   * 10.
+   * Maximum number of connections, which are opened on demand. If 4 or more, a single organization can use up to half
+   * of them, and a quarter is reserved for organizations that have none. Defaults to the `max` of the connection string
+   * or pool, or 10.
    */
   maxConnections?: number | undefined
   /**
-   * Prepares statements. Set false behind a pooler that cannot prepare statements (PgBouncer before 1.21). Default: `prepare`
-   * of the connection string or the pool, or true.
+   * If `true`, statements are prepared. Set this to `false` for a pooler that doesn't support prepared statements
+   * (PgBouncer before 1.21). Defaults to the `prepare` of the connection string or pool, or `true`.
    */
   prepare?: boolean | undefined
   /**
-   * True if each connection has a session of its own in the server; set false behind a pooler in transaction mode. Without
-   * sessions the store sets no time limits in the server, and gets no notifications of other processes. Default true.
+   * If `true`, each connection has its own server session. Set this to `false` for a pooler in transaction mode.
+   * Without sessions, the store can't set timeouts on the server or receive notifications from other processes.
+   * Defaults to `true`, unless the connection string has `pgbouncer=true`.
    */
   sessions?: boolean | undefined
-  /** Milliseconds after which a statement counts as unanswered. Default 5000. */
+  /** Timeout of a statement, in milliseconds. Defaults to 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Maximum number of statements under way or waiting in this process. Another statement is rejected at once, or displaces a waiting
-   * one of the organization with the most. As many requests may wait for a batch besides. Default 1000.
+   * Maximum number of statements in this process that are running or waiting. Beyond this, a new statement either is
+   * rejected immediately or replaces a waiting one of the organization that has the most. The same number of requests
+   * may additionally wait for a batch. Defaults to 1000.
    */
   maxPending?: number | undefined
 }
 
-/** The share of statements that belong to no single organization, above all those of the delivery loop. */
+/** The share used by statements that don't belong to a single organization, mainly those of the delivery loop. */
 const OWN_WORK = Symbol('own work')
 
-/** One row of text columns, by position. */
+/** A row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
 
-/** The columns of one row as received bytes, by position. */
+/** A row of columns as raw bytes, by position. */
 export type ByteRow = readonly (Buffer | null)[]
 
 /**
- * Builds a statement with the answer tag as the last column. The tag proves that a result belongs to the statement: a driver
- * that mixed up two answers would otherwise give the data of one organization to another.
+ * Builds a statement that returns the answer tag in its last column. The tag proves that a result belongs to this
+ * statement. If a driver mixed up two results, one organization could otherwise see another organization's data.
  *
- * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is a string.
+ * All columns must have unique names, because many drivers return rows as objects. Every column is a string.
  *
- * @param answerTag the tag as text
+ * @param answerTag the tag as a string
  */
 export type BuildTagged = (sql: ISql, answerTag: string) => Statement
 
-/** Does the same as {@link BuildTagged} with the template. @param answerTag the last column as a fragment */
+/**
+ * Like {@link BuildTagged}, but for statements built with the template.
+ *
+ * @param answerTag the last column as a fragment
+ */
 export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
 
 /**
- * Puts the answer tag into a statement that is built with the template.
+ * Adds the answer tag to a statement that is built with the template.
  *
- * @param share of an organization: the statement fails if the organization has moved to another shard
+ * @param share if this is an organization, the statement fails once the organization has moved to another shard
  */
 export function withTagColumn(build: BuildStatement, share: Share | null): BuildTagged {
   return (sql, answerTag) => {
     const tag = sql`${answerTag}::text`
     const checked = typeof share === 'string' ? ifHereIn(sql, share, tag) : tag
-    // A unique name, because many drivers return rows as objects.
+    // Column names must be unique because many drivers return rows as objects.
     return build(sql, sql`${checked} as answer_tag`)
   }
 }
 
-/** The time of a statement, in milliseconds. */
+/** Timeouts of a statement, in milliseconds. */
 export interface StatementWait {
-  /** The wait for a lock on top of the ordinary time. Default 0. */
+  /** Additional time to wait for a lock. Defaults to 0. */
   readonly lockMs?: number | undefined
-  /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
+  /** Maximum time the caller waits before the statement is abandoned. Unlimited by default. */
   readonly atMostMs?: number | undefined
   /**
-   * Response timeout, in ms. On timeout the connection is closed, but the server is not marked as failed.
-   * Default unlimited.
+   * Maximum time to wait for the response. On timeout, we close the connection but don't mark the server as failed.
+   * Unlimited by default.
    */
   readonly answerMs?: number | undefined
-  /** True for a statement that must not be sent again when its result was lost. */
+  /** If `true`, the statement isn't retried when its result was lost. */
   readonly isOnce?: boolean | undefined
 }
 
-/** PostgreSQL for the slices of records: on the store's own connections, or in a transaction of the host. */
+/** Runs the statements of records, either on the store's own connections or in the host's transaction. */
 export interface RecordDatabase {
   /**
-   * Sends a statement and returns the only row of the result, as text columns.
+   * Sends a statement and returns the only row of its result as strings.
    *
-   * Nearly every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
-   * with another transaction, again and again until its time is over.
+   * Almost all of our statements are safe to repeat. A statement is retried once after a lost connection, and until its
+   * timeout after a conflict with another transaction.
    *
-   * @param share the organization whose connections the statement uses; null for none
-   * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not respond in
+   * @param share the organization whose connections are used; `null` if there is none
+   * @throws `BusinessApiError` with code `store_unavailable` if the database can't be reached, doesn't respond in
    *   time, or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
-  /** Does the same as {@link RecordDatabase.rowFor} with a statement of a fixed text, and returns the columns as bytes. */
+  /** Like {@link RecordDatabase.rowFor}, but for statements whose text is fixed. Returns the columns as bytes. */
   bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow>
-  /** Wakes the delivery loops after a statement that made deliveries due. */
+  /** Wakes up the delivery loops. Called after a statement that made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
 
-/** PostgreSQL for all slices of the store. */
+/** Runs the statements of all parts of the store. */
 export interface Database extends RecordDatabase {
-  /** Sends a statement that belongs to no single organization: see {@link RecordDatabase.rowFor}. */
+  /** Sends a statement that doesn't belong to a single organization. See {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
   /**
-   * Does the same as {@link RecordDatabase.bytesFor} with a statement that returns several rows, each with the answer tag. The
-   * connection is closed after a failure, because the driver counts the rows that came before the failure to its next result.
+   * Like {@link RecordDatabase.bytesFor}, but for statements that return several rows, each with the answer tag.
+   * The connection is closed if the statement fails, because the driver would add any rows received so far to
+   * its next result.
    */
   rowsFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<readonly ByteRow[]>
   readonly limits: DatabaseLimits
   readonly wakeUp: WakeUpSignal
-  /** Explains errors of statements that ran in a transaction of the host. */
+  /** Explains errors of statements that ran in the host's transaction. */
   readonly explain: ExplainError
   /** See `PostgresStore.beginRequest`. */
   beginRequest(): () => void
@@ -139,20 +146,23 @@ export interface Database extends RecordDatabase {
   close(options?: CloseOptions): Promise<void>
 }
 
-/** The options of a database that limit the statements that wait; see {@link DatabaseOptions}. */
+/** The resolved limits of a database. See {@link DatabaseOptions}. */
 export interface DatabaseLimits {
   readonly maxConnections: number
   readonly maxPending: number
   readonly statementTimeoutMs: number
 }
 
-/** Options of closing a store. */
+/** Options for closing a store. */
 export interface CloseOptions {
-  /** Milliseconds to wait for the requests and statements under way; the rest is cut off. Default 4000. */
+  /**
+   * Maximum time to wait for running requests and statements, in milliseconds. After that they're cut off.
+   * Defaults to 4000.
+   */
   timeoutMs?: number | undefined
 }
 
-/** The names of {@link DatabaseOptions}. */
+/** The names of all {@link DatabaseOptions}. */
 export const DATABASE_NAMES: Names<DatabaseOptions> = {
   maxConnections: true,
   prepare: true,
@@ -162,10 +172,11 @@ export const DATABASE_NAMES: Names<DatabaseOptions> = {
 }
 
 /**
- * Talks to PostgreSQL on the store's own connections, which the first statements open: to the database of a connection
- * string, or with the options of the host's postgres.js pool.
+ * Creates a database with its own connections, which are opened on demand.
  *
- * @throws `TypeError` for a source that is neither a connection string nor a pool; `RangeError` for an option out of range
+ * @param source a connection string, or a postgres.js pool whose options are used
+ * @throws `TypeError` if the source is neither a connection string nor a pool; `RangeError` if an option is
+ *   out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   rejectUnknown(options, DATABASE_NAMES)
@@ -185,7 +196,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   async function send(share: Share, build: BuildTagged, time: StatementTime): Promise<readonly ByteRow[]> {
     const answerTag = String(++tags)
-    // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
+    // We check the tag before the connection can be reused, so a connection with mixed-up results gets closed.
     return await pool.run(
       share,
       (sql) => build(sql, answerTag),
@@ -250,7 +261,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)
 
-  // synchronous_commit off: the statement need not wait for the disk, because after a crash a notification is worth nothing.
+  // We turn off `synchronous_commit` because there's no point in waiting for the disk. Notifications don't
+  // survive a crash.
   const notify = (channel: string): Promise<unknown> =>
     row(
       (sql, answerTag) =>
@@ -285,29 +297,32 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 /**
  * Reads the rows of a statement's result.
  *
- * @param answerTag the required value of the last column
- * @throws an error that counts as a lost connection when the result belongs to another statement
+ * @param answerTag the expected value of the last column
+ * @throws an error that is treated like a lost connection if the result belongs to another statement
  */
 export function readAnswers(rows: RawRows, answerTag: string): readonly ByteRow[] {
-  // In a transaction of the host, the pool's `transform` may change a row: almost every transform keeps the order of columns.
-  // The driver leaves holes before the rows of a result that follows a failure after some rows.
+  // In the host's transaction, the pool's `transform` may change rows, but almost every transform keeps the column
+  // order. If the previous statement failed after some rows, the driver leaves holes before the rows of this result.
   const answers = Array.from(rows, (row) => Object.values(row ?? []))
   if (answers.length === 0 || answers.some((row) => row.at(-1)?.toString('latin1') !== answerTag))
     throw mixedUp()
   return answers
 }
 
-/** Returns the row of a statement that returns a single row. */
+/** Returns the row of a statement that returns exactly one. */
 export function onlyRow(rows: readonly ByteRow[]): ByteRow {
   return rows[0] as ByteRow
 }
 
-/** Reads the columns of a row as text. */
+/** Decodes the columns of a row as UTF-8. */
 export function toText(row: ByteRow): TextRow {
   return row.map((column) => column?.toString('utf8') ?? null)
 }
 
-/** Creates the error for a result of another statement. The code of a lost connection has the statement sent once more. */
+/**
+ * Creates the error for a result that belongs to another statement. It uses the code of a lost connection so the
+ * statement is retried.
+ */
 function mixedUp(): Error {
   return Object.assign(new Error('PostgreSQL returned the result of another statement'), {
     code: 'CONNECTION_CLOSED',
@@ -316,8 +331,8 @@ function mixedUp(): Error {
 
 const UNLIMITED = Number.POSITIVE_INFINITY
 
-/** Default timeout of a close, in ms: longer than an unobstructed request takes. */
+/** Default timeout for closing a store, in ms. This is longer than an unobstructed request takes. */
 const CLOSE_MS = 4000
 
-/** Greatest pause after a conflict, in milliseconds. Pauses are random, so statements in conflict do not meet again. */
+/** Maximum delay after a conflict, in ms. Delays are random so that conflicting statements don't collide again. */
 const CONFLICT_PAUSE_MAX_MS = 20

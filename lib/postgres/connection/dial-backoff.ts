@@ -1,10 +1,10 @@
-/** Decides when the next connection may be dialled, so a server that rejects connections is not dialled in a loop. */
+/** Limits how often we try to connect, so we don't flood a server that rejects connections. */
 export interface DialBackoff {
   /**
-   * Milliseconds until the next dial is allowed; 0 for now.
+   * Returns the delay before the next connection attempt in milliseconds, or 0 if it can start now.
    *
-   * @param underWay dials that have not ended: after a failure a single dial probes the server
-   * @returns null if the next dial must wait for the end of a dial under way
+   * @param underWay number of attempts in progress. After a failure, only one attempt at a time probes the server
+   * @returns `null` if an attempt in progress must finish first
    */
   delay(underWay: number): number | null
   failed(): void
@@ -14,10 +14,10 @@ export interface DialBackoff {
 const FIRST_MS = 20
 const LONGEST_MS = 500
 
-/** Creates the backoff of a store: 20 ms after a failed dial, doubled with each further failure, half a second at most. */
+/** Creates the backoff of a store. The delay starts at 20 ms and doubles with each failure, up to 500 ms. */
 export function createDialBackoff(): DialBackoff {
   let failures = 0
-  /** Time of the next allowed dial, on the monotonic clock. */
+  /** Earliest time of the next attempt, on the monotonic clock. */
   let nextAt = 0
 
   return {
@@ -27,7 +27,7 @@ export function createDialBackoff(): DialBackoff {
     },
     failed() {
       const now = performance.now()
-      // Failures of dials that began together count once.
+      // Attempts that started together count as one failure.
       if (failures > 0 && now < nextAt) return
       const longestMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** failures++)
       nextAt = now + longestMs * (0.5 + Math.random() / 2)

@@ -2,22 +2,23 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 
-/** Counts the work under way in a store, so a close can wait for the end of all work. */
+/** Tracks the work in progress so that closing the store can wait for it. */
 export interface Drain {
   /**
-   * Begins a statement. A drain rejects no statement, because the statement may belong to work under way.
+   * Starts tracking a statement. Statements are never rejected, even during a drain, because they may belong to a
+   * request that is still running.
    *
-   * @returns ends the statement
+   * @returns a function that ends the statement
    */
   beginStatement(): () => void
   /**
-   * Begins a request. A request may send statements until the end of the request.
+   * Starts tracking a request. It may send statements until it ends.
    *
-   * @returns ends the request; a second call does nothing
-   * @throws `BusinessApiError` with code `store_unavailable` once the drain has begun
+   * @returns a function that ends the request. Calling it again has no effect
+   * @throws `BusinessApiError` with code `store_unavailable` once the drain has started
    */
   beginRequest(): () => void
-  /** Begins the drain, and resolves when nothing is under way, after `timeoutMs` at the latest. */
+  /** Starts the drain. Resolves once all work has finished, or after `timeoutMs`. */
   finish(timeoutMs: number): Promise<void>
 }
 
@@ -39,8 +40,8 @@ export function createDrain(): Drain {
   }
 
   async function becomeIdle(): Promise<void> {
-    // A call with several statements sends the next statement in the same turn of the event loop in which the previous
-    // statement ended, or in the turn after that.
+    // A call with several statements sends the next one within two turns of the event loop after the
+    // previous one ended.
     await turn()
     while (underWay > 0) {
       await new Promise<void>((resolve) => {

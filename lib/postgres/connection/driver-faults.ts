@@ -10,9 +10,10 @@ import {
 import { connectionFault } from './connection-fault.ts'
 import { isSessionParameter } from './driver-options.ts'
 
-// The errors of PostgreSQL, the driver and the network, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
+// Errors of PostgreSQL, the driver and the network, grouped by meaning. See
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 
-/** The connection went away under the statement. The statement may have run. */
+/** The connection was lost while the statement was running. The statement may have been executed. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -24,13 +25,13 @@ const CONNECTION_LOST = new Set([
   '57P05', // idle_session_timeout
 ])
 
-/** PostgreSQL undid the statement because of other transactions; a retry of the statement may succeed. */
+/** PostgreSQL rolled back the statement because of other transactions. Retrying it may succeed. */
 const CONFLICT = [
-  '40001', // serialization_failure: the host's default isolation is stricter than read committed
+  '40001', // serialization_failure: the host's default isolation level is stricter than read committed
   '40P01', // deadlock_detected
 ]
 
-/** The statement did not run, was undone, or lost the connection, and a later statement may succeed. */
+/** The statement wasn't executed, was rolled back, or lost its connection. A later statement may succeed. */
 const UNAVAILABLE = new Set([
   ...CONNECTION_LOST,
   'CONNECTION_ENDED',
@@ -43,37 +44,37 @@ const UNAVAILABLE = new Set([
   'EHOSTDOWN',
   'ENETDOWN',
   'ETIMEDOUT',
-  'ENOENT', // no such Unix socket
-  '3D000', // invalid_catalog_name: no such database
+  'ENOENT', // the Unix socket doesn't exist
+  '3D000', // invalid_catalog_name: the database doesn't exist
   '25006', // read_only_sql_transaction: a standby, during a failover
-  'ERR_TARGET_SESSION_ATTRS', // no server has the role that the connection string asks for
+  'ERR_TARGET_SESSION_ATTRS', // no server has the role required by the connection string
   ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
   '53200', // out_of_memory
   '53300', // too_many_connections
   '55P03', // lock_not_available
-  '57014', // query_canceled, by the host's statement_timeout
+  '57014', // query_canceled, because of the host's statement_timeout
   '57P04', // database_dropped
   '57P03', // cannot_connect_now: starting up or shutting down
 ])
 
-/** Another transaction held a lock for longer than the statement's lock_timeout. */
+/** Another transaction held a lock for longer than the statement's `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** True if the connection was lost under a statement. The statement may have run. */
+/** Returns `true` if the connection was lost while a statement was running. The statement may have been executed. */
 export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
 
-/** True if a later statement may succeed. */
+/** Returns `true` if a later statement may succeed. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
-  // Classes: connection exception, invalid authorization.
+  // Class 08 is connection_exception, class 28 is invalid_authorization_specification.
   return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
 }
 
-/** Reasons of failures that PostgreSQL itself reported, by code. */
+/** Reasons for errors reported by PostgreSQL itself, by code. */
 const REASONS: Readonly<Record<string, string>> = {
   '40001': 'other transactions changed the same records again and again',
   '40P01': 'the statement and another transaction waited for locks of each other',
@@ -88,7 +89,9 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server cancelled the statement on timeout',
 }
 
-/** Creates the error for a statement that could not be run: the failure and the reason, without details of the cause. */
+/**
+ * Creates the error for a statement that couldn't be executed. The message has the reason, but no details of the cause.
+ */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
@@ -100,9 +103,9 @@ const READ_ONLY = '25006'
 const FEATURE_NOT_SUPPORTED = '0A000'
 
 /**
- * True if the server cannot write: a standby, or a former primary during a failover. A server in recovery cannot even read
- * the unlogged table of the rate limits. The `routine` of the error identifies that failure, because different failures share the
- * code and messages are translated.
+ * Returns `true` if the server is read-only, for example a standby or a former primary during a failover. A server in
+ * recovery can't even read the unlogged rate limit table. We recognize that failure by the error's `routine`, because
+ * its code is used for other failures too and messages are translated.
  */
 export function isReadOnlyServer(error: unknown): boolean {
   const code = codeOf(error)
@@ -114,8 +117,8 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
- * Returns the parameter for which a pooler in transaction mode has rejected a connection, as PgBouncer does; null for another failure, and
- * an empty string for a parameter without a name.
+ * Returns the name of the parameter because of which a pooler in transaction mode, such as PgBouncer, rejected a
+ * connection. Returns an empty string if the parameter isn't named, and `null` for any other error.
  */
 function refusedParameter(error: unknown): string | null {
   if (codeOf(error) !== PROTOCOL_VIOLATION) return null
@@ -124,11 +127,11 @@ function refusedParameter(error: unknown): string | null {
 }
 
 /**
- * Creates the error for a statement that got no connection. The error of a lost connection stays unchanged, because the
- * statement is then sent once more.
+ * Creates the error for a statement that didn't get a connection. The error of a lost connection is returned unchanged
+ * so that the statement is retried.
  */
 export function openFailure(error: unknown): unknown {
-  // An environment variable or a file of TLS that cannot be used.
+  // An environment variable or a TLS file is invalid.
   if (error instanceof TypeError) return storeUnavailable(error.message, error)
   const refused = refusedParameter(error)
   if (refused !== null) {
@@ -142,7 +145,10 @@ export function openFailure(error: unknown): unknown {
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/** True if a connection can be used again after the failure of a statement, because the server rejected only that statement. */
+/**
+ * Returns `true` if a connection is still usable after a failed statement, because the server rejected
+ * just the statement.
+ */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
   const isRefusal =
@@ -151,8 +157,10 @@ export function leavesConnectionUsable(error: unknown): boolean {
 }
 
 /**
- * Constraints on records that two statements can both find missing and both write: a document number given by hand that is also
- * next in the series; a client or a payment of a statement that counted as lost and commits late. A retry of the second statement sees the record of the first.
+ * Unique constraints that two concurrent statements can run into when both check for a record and then insert
+ * it. For example, a document number may be chosen by a user while it's also next in the series, or a statement
+ * that was considered lost may still commit a client or a payment. When retried, the second statement sees the
+ * first one's record.
  */
 const WRITTEN_BY_ANOTHER = [
   'businesses_organization_id_client_id_idx',
@@ -162,32 +170,38 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 /**
- * Foreign keys between records. A statement that found the parent breaks them only if another transaction has deleted the parent since. A
- * retry of the statement misses the parent, and says so.
+ * Foreign keys between records. They can only be violated if another transaction deletes the parent after the statement
+ * has looked it up. When retried, the statement reports that the parent doesn't exist.
  */
 const OF_PARENTS = ['leads_organization_id_business_id_fkey', 'payments_organization_id_invoice_id_fkey']
 
 const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 
-/** True if PostgreSQL undid a statement because of other transactions. */
+/** Returns `true` if PostgreSQL rolled back a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
   if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
   return CONFLICT.includes(code) || isParentGone(error)
 }
 
-/** True if another transaction has deleted the parent of a record that is being written. */
+/** Returns `true` if another transaction deleted the parent of the record being written. */
 export function isParentGone(error: unknown): boolean {
   return codeOf(error) === FOREIGN_KEY_VIOLATION && OF_PARENTS.includes(constraintOf(error))
 }
 
-/** True if a statement failed because the lock of an idempotency key was not free in time; false for any other lock. */
+/**
+ * Returns `true` if a statement failed because it timed out waiting for the lock on an idempotency key, but not for any
+ * other lock.
+ */
 export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
-/** Codes of values that PostgreSQL cannot take. Other codes of this class mean that the statement is wrong, not a value. */
+/**
+ * Error codes for values that PostgreSQL can't store. The other codes of class 22 mean that the statement
+ * itself is wrong.
+ */
 const OF_VALUES = [
   '22001', // string_data_right_truncation
   '22003', // numeric_value_out_of_range
@@ -201,8 +215,9 @@ const OF_VALUES = [
 const NOT_NULL_VIOLATION = '23502'
 
 /**
- * Creates the error for a statement that PostgreSQL rejected because of what it writes; null for any other failure. The original error
- * is the cause, and every door reports it: a value that the library let through is a bug of the library, unless the rule is the host's.
+ * Creates the error for a statement that PostgreSQL rejected because of the data being written, or returns `null` for
+ * any other failure. The original error is set as the cause and is always reported: unless the host added the
+ * constraint, our validation has a bug.
  */
 export function rejection(error: unknown): BusinessApiError | null {
   const reject = (code: ErrorCode, message: string): BusinessApiError =>
@@ -220,10 +235,13 @@ export function rejection(error: unknown): BusinessApiError | null {
   return rule ? reject(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`) : null
 }
 
-/** Code of business_api.reject_elsewhere. */
+/** Error code raised by `business_api.reject_elsewhere`. */
 const ELSEWHERE = 'BA001'
 
-/** The place of an organization, by which a statement on another shard was rejected; null for any other error. */
+/**
+ * Returns where an organization is now if a statement was rejected because it was sent to the wrong shard. Returns
+ * `null` for any other error.
+ */
 export function placeElsewhere(
   error: unknown,
 ): { organizationId: string; name: string; version: number } | null {
@@ -232,8 +250,9 @@ export function placeElsewhere(
 }
 
 /**
- * Returns the rule that a record breaks: a constraint (`invoices_total_check`), a column that is not null, or a code of {@link OF_VALUES}.
- * Empty for none, also for a missing day of events, which no constraint names.
+ * Returns the violated rule, which is a constraint such as `invoices_total_check`, a not-null column, or one of the
+ * {@link OF_VALUES} codes. Returns an empty string if there is none or if the partition for a day of events is missing,
+ * because PostgreSQL doesn't name a constraint then.
  */
 function brokenRule(error: unknown): string {
   const code = codeOf(error)
@@ -242,9 +261,12 @@ function brokenRule(error: unknown): string {
   return code.startsWith('23') ? constraintOf(error) : ''
 }
 
-/** Returns the message of business_api.insert_events for a body over the event limit; otherwise undefined. */
+/**
+ * Returns the message of `business_api.insert_events` if an event body is over the size limit, otherwise `undefined`.
+ */
 function tooLargeEvent(error: unknown): string | undefined {
-  // A driver that leaves the name of the constraint out still gives the function's own message. The message is never translated.
+  // Some drivers omit the constraint name but keep the message, which our function raises and which
+  // is never translated.
   const isTooLarge =
     constraintOf(error) === 'event_limits_max_body_bytes' ||
     TOO_LARGE_EVENT.test(textOf(error, 'message').split('\n', 1)[0] ?? '')
@@ -254,7 +276,7 @@ function tooLargeEvent(error: unknown): string | undefined {
 
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, more than the maximum of \d+$/
 
-/** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
+/** Returns the name of the violated constraint. It's called `constraint_name` in postgres.js and `constraint` in pg. */
 function constraintOf(error: unknown): string {
   return textOf(error, 'constraint_name') || textOf(error, 'constraint')
 }
@@ -262,10 +284,10 @@ function constraintOf(error: unknown): string {
 const CAUSES_MAX = 8
 
 /**
- * Finds the PostgreSQL or network error in an error of the host's driver: query builders wrap the driver's error. An error of pg for a
- * lost connection has no code, and gets the code CONNECTION_CLOSED.
+ * Finds the PostgreSQL or network error in an error of the host's driver, because query builders wrap it. pg's error
+ * for a lost connection has no code, so it gets `CONNECTION_CLOSED`.
  *
- * @returns the given error if nothing in its chain of causes has a code
+ * @returns the given error if no error in its chain of causes has a code
  */
 export function driverError(error: unknown): unknown {
   let at: unknown = error

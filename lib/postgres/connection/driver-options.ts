@@ -1,32 +1,35 @@
 import { type DriverOptions, readDefaults } from './source.ts'
 
-/** The store's options about its connections. */
+/** The store's options that affect its connections. */
 export interface SessionOptions {
-  /** Prepares statements. Default: `prepare` of the source, or true. */
+  /** If `true`, statements are prepared. Defaults to the `prepare` of the source, or `true`. */
   readonly prepare?: boolean | undefined
-  /** True if each connection has a session of its own in the server; false behind a pooler in transaction mode. */
+  /** If `true`, each connection has its own server session. `false` behind a pooler in transaction mode. */
   readonly sessions: boolean
   readonly statementTimeoutMs: number
 }
 
 /**
- * Milliseconds by which the server's limit exceeds the statement's time in the process, the longest wait for an idempotency key
- * included: the process ends the wait first, the server last.
+ * How much longer the server's statement timeout is than ours, in ms. It must exceed the longest wait for an
+ * idempotency key, so that our process always times out first.
  */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
-/** Share of a statement's timeout that it may wait for a lock. The rest is for the work and for returning the result. */
+/**
+ * Fraction of a statement's timeout that it may spend waiting for a lock. The rest is for the actual work
+ * and the response.
+ */
 const LOCK_SHARE = 0.8
 
-/** No `transform`, in the driver's resolved form. The host's transforms are for the host's rows. */
+/** No `transform`, in the driver's resolved form. The host's transforms are only meant for the host's own rows. */
 const UNTRANSFORMED = { undefined: undefined, column: {}, value: {}, row: {} }
 
-/** The name that postgres.js gives to unnamed connections. */
+/** The default application name of postgres.js. */
 const UNNAMED = 'postgres.js'
 
 /**
- * Resolves the options of the store's connections from a connection string or a host's pool. Server, user, password, TLS and
- * session parameters stay the same. Every option about statements is the store's own.
+ * Resolves the options of the store's connections from a connection string or the host's pool. The server, user,
+ * password, TLS and session parameters are kept, but all options about statements are our own.
  */
 export function resolveDriverOptions(given: DriverOptions, session: SessionOptions): DriverOptions {
   const { parsers, serializers } = readDefaults()
@@ -40,14 +43,14 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
     parsers,
     serializers,
     transform: UNTRANSFORMED,
-    // With `debug` an error shows the parameters of its statement.
+    // With `debug`, errors include the parameters of the statement.
     debug: false,
     onnotice: () => {},
     onparameter: undefined,
-    // With `fetch_types`, postgres.js first queries the array types on every connection, and a connection that dies during
-    // that query ends the process.
+    // With `fetch_types`, postgres.js first queries the array types on every connection. If the connection is lost
+    // during that query, the process crashes.
     fetch_types: false,
-    // The store has timers of its own for these times, which do not keep the process alive.
+    // The store uses its own timers for these, because they don't keep the process alive.
     connect_timeout: null,
     idle_timeout: null,
     max_lifetime: null,
@@ -56,26 +59,28 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
   return { ...given, ...own } as unknown as DriverOptions
 }
 
-/** True if the store itself sets a parameter in its sessions. */
+/** Returns `true` if the store sets this parameter in its own sessions. */
 export function isSessionParameter(name: string): boolean {
   return Object.hasOwn(sessionParameters(0), name)
 }
 
-/** The settings on which the statements rely, whatever the server, the database and the role set. */
+/** Settings our statements rely on, regardless of how the server, the database and the role are configured. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
-    // Without limits an abandoned statement could wait for a lock forever.
+    // Without these limits, an abandoned statement could wait for a lock forever.
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
-    // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
+    // Waiting for a lock must time out before the caller's deadline, because an abandoned statement must
+    // not write anything.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
-    // A plan that is forbidden to sort has a huge cost, for which a server with LLVM compiles the plan at each call: see sql/00-planner.sql.
+    // Our statements disable sorting, which gives some plans a huge cost. A server with LLVM would then JIT-compile
+    // them on every call. See sql/00-planner.sql.
     jit: 'off',
-    // A session keeps its plans. One that was made for an empty table would read the table from end to end once it is large.
+    // Sessions cache plans. A plan made while a table was empty would still scan the whole table after it has grown.
     enable_seqscan: 'off',
-    // An operator of another schema must not take the place of PostgreSQL's.
+    // Prevents operators in other schemas from shadowing PostgreSQL's own.
     search_path: 'pg_catalog',
-    // The limits of requests are shown with all their digits.
+    // Rate limits are returned with all their digits.
     extra_float_digits: 1,
   }
 }

@@ -1,13 +1,12 @@
-// The parameters of a connection string and their environment variables: the only table of their meanings, also shown in
-// lib/postgres/README.md.
+// All supported connection string parameters and their environment variables. lib/postgres/README.md lists them too.
 
-/** Parameters of libpq that this folder reads. */
+/** The libpq parameters we support. */
 const LIBPQ = names(`
   application_name channel_binding connect_timeout fallback_application_name keepalives_idle options
   ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcrl sslkey sslmode sslnegotiation
   sslpassword sslrootcert target_session_attrs`)
 
-/** Options of postgres.js and providers that this folder reads, and parameters that only other clients need. */
+/** Options of postgres.js and of providers that we support, plus parameters that only matter to other clients. */
 const OTHERS = names(`
   idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer sslaccept
   gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname max_protocol_version servicefile
@@ -19,8 +18,8 @@ function names(list: string): readonly string[] {
 }
 
 /**
- * Parameters of libpq that cannot be honoured, and without which the connection would be another: the remedy, which follows "use " in the
- * message, and the values that change nothing.
+ * libpq parameters we don't support but can't ignore, because the connection would be a different one. The first item
+ * is what to use instead, after "use " in the message. The rest are values that have no effect.
  */
 const REJECTED: Readonly<Record<string, readonly [remedy: string, ...harmless: string[]]>> = {
   client_encoding: ['client_encoding=utf8', 'utf8', 'utf-8', 'auto'],
@@ -42,24 +41,24 @@ const REJECTED: Readonly<Record<string, readonly [remedy: string, ...harmless: s
   sslcrldir: ['sslcrl, a file'],
 }
 
-/** The environment variables of libpq that are not `PG` and the name without underscores. */
+/** Environment variables that aren't just `PG` plus the parameter's name without underscores. */
 const IRREGULAR: Readonly<Record<string, string>> = {
   application_name: 'PGAPPNAME',
   connect_timeout: 'PGCONNECT_TIMEOUT',
 }
 
-/** The parameters that mean something here. */
+/** The resolved parameters. */
 export interface Parameters {
-  /** Returns the value of a parameter; undefined without one. */
+  /** Returns the value of a parameter, or `undefined` if it isn't set. */
   get(name: string): string | undefined
-  /** Parameters that are settings of the server. */
+  /** Parameters that are server settings. */
   readonly settings: Readonly<Record<string, string>>
 }
 
 /**
  * Checks the parameters of a connection string.
  *
- * @returns the reason why a parameter cannot be used, to follow "because"; null if all can be used
+ * @returns the reason why a parameter can't be used, to be used after "because" in a message; `null` if all are fine
  */
 export function parameterFault(given: ReadonlyMap<string, string>): string | null {
   for (const [name, value] of given) {
@@ -70,10 +69,10 @@ export function parameterFault(given: ReadonlyMap<string, string>): string | nul
 }
 
 /**
- * Resolves the parameters of a connection string, with the environment for those that are absent. Read when connecting.
+ * Resolves the parameters of a connection string, using environment variables for missing ones. Called when connecting.
  *
- * @param hasPassword true if no password is wanted, so the variable for a file of passwords says nothing
- * @throws `TypeError` naming an environment variable that cannot be used
+ * @param hasPassword if `true`, the environment variable for a password file is ignored
+ * @throws `TypeError` with the name of an environment variable that can't be used
  */
 export function resolveParameters(given: ReadonlyMap<string, string>, hasPassword: boolean): Parameters {
   const values = new Map([...given].map(([name, value]) => [name.toLowerCase(), value]))

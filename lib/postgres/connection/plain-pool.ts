@@ -3,15 +3,15 @@ import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 import { nameServer } from './tls.ts'
 
-/** Timeout of the goodbye to the server, in ms; then the socket is closed in any case. */
+/** Maximum time to wait for the server when closing a connection, in ms. The socket is closed either way. */
 const GOODBYE_MS = 500
 
 /**
- * Opens a pool with one connection, for work that needs transactions. The pool is the driver's own, and leads to a server that
- * `target_session_attrs` allows.
+ * Opens a pool with a single connection, for work that needs transactions. This is a regular postgres.js pool connected
+ * to a server that `target_session_attrs` allows.
  *
- * @throws `TypeError` for an invalid connection string, without any part of the string; the network's or the server's error if no
- *   server can be used
+ * @throws `TypeError` if the connection string is invalid, without repeating any part of it; the network's or
+ *   server's error if no server can be used
  */
 export async function openPlainPool(url: string): Promise<Sql> {
   const source = readSource(url)
@@ -26,7 +26,7 @@ export async function openPlainPool(url: string): Promise<Sql> {
     max: 1,
     prepare: false,
     fetch_types: false,
-    // findServer has chosen the server; the driver would take a standby for read-write.
+    // `findServer` has already picked a server, and the driver would accept a standby as read-write.
     target_session_attrs: null,
     shared: { retries: 0, typeArrayMap: {} },
   }

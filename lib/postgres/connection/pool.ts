@@ -6,30 +6,37 @@ import type { Connections } from './connections.ts'
 import { leavesConnectionUsable } from './driver-faults.ts'
 import type { Share, Turns } from './turns.ts'
 
-/** A built statement that has not been sent. */
+/** A statement that has been built but not sent. */
 export type Statement = PendingQuery<Row[]>
 
-/** The rows of a statement: bytes by position. */
+/** The rows of a result, with the columns as bytes by position. */
 export type RawRows = readonly (readonly (Buffer | null)[])[]
 
-/** The time that a statement has, in milliseconds. */
+/** Timeouts of a statement, in milliseconds. */
 export interface StatementTime {
-  /** From the call to the result, with the wait for a connection. */
+  /** Time between the call and the result, including the wait for a connection. */
   readonly timeoutMs: number
-  /** From the sending to the result, where a caller waits for less than the ordinary time. Infinity: no such limit. */
+  /**
+   * Time between sending the statement and its result, for callers that don't wait as long as usual. `Infinity`
+   * for no limit.
+   */
   readonly answerMs: number
-  /** True for a result of several rows: the driver counts rows that came before a failure to the next result of the connection. */
+  /**
+   * If `true`, the result has several rows. When such a statement fails, the driver adds the rows received so far to
+   * the next result on that connection.
+   */
   readonly hasRows: boolean
 }
 
 /** Sends the store's statements. */
 export interface Pool {
   /**
-   * Sends a statement and returns the result of `read` for the statement's rows.
+   * Sends a statement, passes its rows to `read`, and returns what `read` returns.
    *
-   * @param share the organization whose connections the statement uses
-   * @param read reads the rows before the connection is used again; a throw closes the connection
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no result in time, or too many statements wait
+   * @param share the organization whose connections are used
+   * @param read called before the connection is reused. If it throws, the connection is closed
+   * @throws `BusinessApiError` with code `store_unavailable` if there's no result in time or too many
+   *   statements are waiting
    */
   run<T>(
     share: Share,
@@ -40,18 +47,18 @@ export interface Pool {
 }
 
 /**
- * Sends statements on connections with one statement at a time. A postgres.js pool has no deadline for a query, goes on using
- * a connection that has fallen silent, queues statements behind a waiting statement, and can lose writes on a broken connection.
- * This pool closes a connection after any failure of the connection, can withdraw a waiting statement, and never queues a
- * statement behind another statement's lock.
+ * Sends one statement at a time on each connection. We don't use a postgres.js pool directly because it has no query
+ * timeout, keeps using silent connections, queues statements behind one that is waiting, and can lose writes on a
+ * broken connection. This pool closes a connection whenever it fails, can withdraw waiting statements, and never queues
+ * a statement behind another statement's lock.
  */
 export function createPool(connections: Connections, turns: Turns): Pool {
-  /** Takes a connection for a turn: there are as many turns as connections. */
+  /** Takes a connection for a turn. There are as many turns as connections. */
   async function take(timeoutMs: number): Promise<Connection | null> {
     try {
       return await connections.take(timeoutMs)
     } catch (error) {
-      // No connection can be opened, or the store is closed: the other waiting statements will get no connection either.
+      // Connecting failed or the store is closed, so none of the other waiting statements will get a connection either.
       turns.rejectWaiting(error)
       throw error
     }
@@ -76,7 +83,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       if (leavesConnectionUsable(error) && !time.hasRows) connections.giveBack(connection)
       else if (leavesConnectionUsable(error)) connections.cutOff(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
-      // The server may be healthy: the statement got its connection late, or its caller waited for less than the ordinary time.
+      // The server may be fine, because the statement had little time left or its caller doesn't wait as long as usual.
       else if (leftMs < time.timeoutMs / 2 || Number.isFinite(time.answerMs)) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
       throw error

@@ -3,28 +3,28 @@ import { resolveDriverOptions, type SessionOptions } from './driver-options.ts'
 import type { Address } from './sockets.ts'
 import type { DriverOptions, Source, TargetSessionAttributes } from './source.ts'
 
-/** Opens connections to the servers of a source that `target_session_attrs` allows. */
+/** Connects to those servers of a source that `target_session_attrs` allows. */
 export interface Servers {
   /**
-   * Opens a connection. The server of the last success is tried first.
+   * Opens a connection. Starts with the server that was last connected successfully.
    *
-   * @param signal aborts the opening
-   * @throws the error of the server that was tried last
+   * @param signal aborts the attempt
+   * @throws the error of the last server that was tried
    */
   open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection>
-  /** Reports that the server of a connection has failed: the next server of the list is tried first from now on. */
+  /** Marks the connection's server as failed. From now on the next server in the list is tried first. */
   avoid(connection: Connection): void
-  /** Idle time after which a connection is closed, in ms; null for never. */
+  /** Time in milliseconds after which an idle connection is closed, or `null` for never. */
   readonly idleMs: number | null
-  /** Returns the milliseconds after which a new connection is to be replaced. Infinite for never. */
+  /** Returns the lifetime of a new connection in milliseconds. `Infinity` if it is never replaced. */
   lifetimeMs(): number
 }
 
-/** Default timeout for opening a connection, over all servers, in ms. */
+/** Default timeout for opening a connection in ms, across all servers. */
 const OPEN_TIMEOUT_MS = 5000
 const OPEN_TIMEOUT_MIN_MS = 1000
 
-/** The conditions on a server, by the value of `target_session_attrs`. */
+/** Checks whether a server is acceptable, by the value of `target_session_attrs`. */
 const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => boolean>> = {
   any: () => true,
   'read-write': ({ isReadOnly }) => !isReadOnly,
@@ -34,14 +34,14 @@ const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => bo
   'prefer-standby': ({ isInRecovery }) => isInRecovery,
 }
 
-/** The options of a source, and the options and addresses of the connections. */
+/** The source's options, and the resolved options and addresses of our connections. */
 interface Known {
   readonly given: DriverOptions
   readonly options: DriverOptions
   readonly addresses: readonly Address[]
 }
 
-/** Creates the servers of a source. The options of the source are read at the first use. */
+/** Creates the servers of a source, whose options are read when first needed. */
 export function createServers(source: Source, session: SessionOptions): Servers {
   const addressOf = new WeakMap<Connection, Address>()
   let known: Known | undefined
@@ -55,7 +55,7 @@ export function createServers(source: Source, session: SessionOptions): Servers 
     return known
   }
 
-  /** Returns the addresses in the order of the tries, with the condition on each server. */
+  /** Returns the addresses in the order we try them, along with the role each server must have. */
   function plan(addresses: readonly Address[]): (readonly [Address, TargetSessionAttributes])[] {
     const ordered = [...addresses.slice(preferred), ...addresses.slice(0, preferred)]
     const target = source.targetSessionAttributes()

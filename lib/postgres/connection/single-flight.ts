@@ -1,19 +1,19 @@
 import { withDeadline } from '../../base/time.ts'
 
-/** Runs work by name: while work of a name is under way, further work of that name waits. */
+/** Runs only one piece of work per name at a time. Others with the same name wait. */
 export interface SingleFlight {
   /**
-   * Runs `work` at once if no work of that name is under way, else after the end of the first.
+   * Runs `work` immediately if nothing is running under that name. Otherwise runs it after the first one has ended.
    *
-   * @returns null, without running `work`, if the first had not ended within `waitMs` or returned null
+   * @returns `null` without running `work` if the first one didn't end within `waitMs` or returned `null`
    */
   run<T>(name: string, waitMs: number, work: () => Promise<T | null>): Promise<T | null>
 }
 
 /**
- * Creates a single flight. Waiting work holds no connection. Without the single flight, a hundred requests with one idempotency
- * key would hold every connection of the process, all waiting for the lock of the first request, and no other request would be
- * answered.
+ * Creates a single flight. Waiting work doesn't use a connection. Without it, a hundred requests with the same
+ * idempotency key would take up all connections of the process just to wait for the first request's lock, blocking
+ * everyone else.
  */
 export function createSingleFlight(): SingleFlight {
   const firsts = new Map<string, Promise<unknown>>()

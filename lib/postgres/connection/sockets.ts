@@ -3,28 +3,31 @@ import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { DriverOptions } from './source.ts'
 
-/** The address of a server: a host and port, or a Unix socket. */
+/** The address of a server, either a host and port or a Unix socket. */
 export interface Address {
   readonly host: string
   readonly port: number
   readonly path: string | null
 }
 
-/** Makes the only socket of a connection. */
+/** Creates the only socket of a connection. */
 export interface SocketSource {
   /**
-   * Makes the socket: the option `socket` of postgres.js. The driver calls this function again after the socket was closed.
+   * Creates the socket. This is the `socket` option of postgres.js, which calls it again after the socket was closed.
    *
-   * @throws an error with code CONNECTION_CLOSED for every call but the first
+   * @throws an error with code CONNECTION_CLOSED for every call except the first
    */
   next(): Promise<Duplex>
-  /** Sets whether the socket keeps the process alive. True at first. */
+  /** Sets whether the socket keeps the process alive. Initially `true`. */
   setActive(isActive: boolean): void
-  /** Closes the socket at once, also during the opening. */
+  /** Closes the socket immediately, even while it's being opened. */
   destroy(): void
 }
 
-/** Creates the source of a connection's socket. The option `socket` of the host's pool makes the socket, if the pool has one. */
+/**
+ * Creates the source of a connection's socket. If the host's pool has a `socket` option, it is used to
+ * create the socket.
+ */
 export function createSocketSource(options: DriverOptions, address: Address): SocketSource {
   const hostsOwn: unknown = Reflect.get(options, 'socket')
   const givenUp = new AbortController()
@@ -40,13 +43,16 @@ export function createSocketSource(options: DriverOptions, address: Address): So
     const { host, port, path } = address
     const own = connect(path ? { path } : { host, port })
     socket = own
-    // postgres.js reads both for the name in the TLS handshake and for messages.
+    // postgres.js uses these for TLS server names and error messages.
     Object.assign(own, { host, port })
     await untilGivenUp(once(own, 'connect'), () => {})
     return own
   }
 
-  /** Settles as `opening` does, or rejects on {@link SocketSource.destroy}: a destroyed socket may emit no event. */
+  /**
+   * Settles like `opening`, but also rejects on {@link SocketSource.destroy}, because a destroyed socket may not emit
+   * any event.
+   */
   function untilGivenUp<T>(opening: Promise<T>, onLate: (opened: T) => void): Promise<T> {
     const { signal } = givenUp
     return new Promise((resolve, reject) => {
@@ -79,7 +85,7 @@ function closedUnused(address: Address): Error {
   return connectionError('CONNECTION_CLOSED', 'the connection was closed before it could be used', address)
 }
 
-/** Creates the error for a failed connection to a server, with a code of the driver. */
+/** Creates the error for a failed connection to a server, with one of the driver's codes. */
 export function connectionError(code: string, reason: string, { host, port, path }: Address): Error {
   return Object.assign(new Error(`${reason}: ${path ?? `${host}:${port}`}`), { code })
 }

@@ -3,10 +3,10 @@ import { CONNECTION_FORM, type ConnectionString, parseConnectionString } from '.
 import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
 import { resolveTls } from './tls.ts'
 
-/** The driver's resolved options, from a connection string or a host's pool. */
+/** The driver's resolved options, from a connection string or the host's pool. */
 export type DriverOptions = Sql['options']
 
-/** The servers that a connection may lead to, in libpq's words. */
+/** Servers that a connection may use, in libpq's terms. */
 export type TargetSessionAttributes =
   | 'any'
   | 'read-write'
@@ -15,33 +15,37 @@ export type TargetSessionAttributes =
   | 'standby'
   | 'prefer-standby'
 
-/** A checked connection string, or a host's pool. */
+/** A validated connection string or the host's pool. */
 export interface Source {
-  /** Maximum number of connections that the source allows. */
+  /** Maximum number of connections set by the source. */
   readonly maxConnections: number
-  /** True for a connection string with `pgbouncer=true`: a pooler in transaction mode stands between. */
+  /** If `true`, the connection string has `pgbouncer=true`, so we connect through a pooler in transaction mode. */
   readonly isTransactionPooled: boolean
   /**
-   * Reads the options, the environment variables of libpq (`PGUSER`, `PGPASSWORD`, `PGSSLMODE` …), and the files of TLS.
+   * Reads the options, libpq's environment variables (`PGUSER`, `PGPASSWORD`, `PGSSLMODE` …) and the TLS files.
    *
-   * @throws `TypeError` for a variable or a file that cannot be used
+   * @throws `TypeError` if a variable or file can't be used
    */
   options(): DriverOptions
-  /** Reads the servers that a connection may lead to, from the source or from `PGTARGETSESSIONATTRS`. */
+  /** Returns the allowed servers, from the source or from `PGTARGETSESSIONATTRS`. */
   targetSessionAttributes(): TargetSessionAttributes
-  /** Reads the milliseconds for opening a connection to a host, of `connect_timeout` or `PGCONNECT_TIMEOUT`; undefined: the store's own. */
+  /**
+   * Returns the timeout for connecting to a host in milliseconds, from `connect_timeout` or `PGCONNECT_TIMEOUT`. If
+   * `undefined`, the store's default is used.
+   */
   connectTimeoutMs(): number | undefined
 }
 
 const DEFAULT_MAX_CONNECTIONS = 10
 const DEFAULT_PORT = 5432
-/** Timeout for opening a connection in the driver's own pool, in ms: the driver's default. */
+/** Connect timeout of the driver's own pool, in ms. Same as the driver's default. */
 const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 
 /**
- * Checks a source. Opens no connection, and reads no environment variable.
+ * Validates a source. Doesn't open connections or read environment variables.
  *
- * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, which has a password
+ * @throws `TypeError` if the source can't be used. The message doesn't include any part of the connection string,
+ *   because it has a password
  */
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
@@ -81,16 +85,16 @@ function readConnectionString(url: string): Source {
   }
 }
 
-/** Zero, which is forever in libpq, gives the default: nothing here waits forever. */
+/** In libpq, 0 means no timeout. We use our default instead because we never wait forever. */
 function timeoutOf(parameters: Parameters): number | undefined {
   const seconds = Number(parameters.get('connect_timeout') ?? 0)
   return seconds > 0 ? seconds * 1000 : undefined
 }
 
 /**
- * Finds the fault of a connection string before the driver reads the string: the driver's errors would show the password.
+ * Validates a connection string. We do this before the driver parses it, because its errors would include the password.
  *
- * @returns the reason, to follow "because" in a message; null for a usable string
+ * @returns the reason why it's invalid, to be used after "because" in a message; `null` if it's valid
  */
 export function connectionStringFault(url: string): string | null {
   const parsed = parse(url)
@@ -102,7 +106,9 @@ function parse(url: string): ConnectionString | string {
   return typeof parsed === 'string' ? parsed : (parameterFault(parsed.parameters) ?? parsed)
 }
 
-/** Replaces the driver's own target_session_attrs, which takes a hot standby for read-write and does not know 'any'. */
+/**
+ * Disables the driver's own target_session_attrs, which accepts a hot standby as read-write and doesn't support `any`.
+ */
 const WITHOUT_TARGET = { target_session_attrs: 'primary' } as const
 
 /** Returns the driver's options for an empty connection string. */
@@ -110,7 +116,7 @@ export function readDefaults(): DriverOptions {
   return postgres(WITHOUT_TARGET).options
 }
 
-/** Resolves a parsed connection string and the environment into the driver's options. */
+/** Resolves a parsed connection string and the environment to driver options. */
 function resolveOptions(
   { hosts, ports, user, password, database }: ConnectionString,
   parameters: Parameters,
@@ -163,7 +169,7 @@ function defined(values: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 }
 
-/** The commonest slip: a terminal without the variable. */
+/** Returns a hint for the most common mistake, which is not setting DATABASE_URL. */
 function unsetHint(source: unknown): string {
   return source === undefined
     ? ': current value is undefined, is the environment variable DATABASE_URL set?'

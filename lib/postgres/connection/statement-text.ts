@@ -2,21 +2,21 @@ import type { ISql } from 'postgres'
 import type { SqlParameter } from '../drivers/sql-transaction.ts'
 import type { Statement } from './pool.ts'
 
-// Statements are written with the template of postgres.js. This template takes the same pieces (values, fragments, and strings by
-// `unsafe`) and returns a string with numbered parameters, which any driver can send.
+// Our statements are written with the postgres.js template. The template in this file accepts the same pieces (values,
+// fragments and `unsafe` strings) but returns a string with numbered parameters, which any driver can send.
 
-/** A statement as a string. */
+/** A statement as a string with parameters. */
 export interface StatementText {
-  /** The SQL text, with the parameters `$1`, `$2` … */
+  /** The SQL with placeholders `$1`, `$2` … */
   readonly text: string
   readonly parameters: readonly SqlParameter[]
 }
 
-/** A piece of a statement: the strings between the values, or one string with numbered parameters. */
+/** Part of a statement: either the strings between the values, or a single string with numbered parameters. */
 interface Piece {
   readonly texts: readonly string[]
   readonly values: readonly unknown[]
-  /** True if the string numbers its own parameters. */
+  /** If `true`, the string already has numbered parameters. */
   readonly isNumbered: boolean
 }
 
@@ -39,7 +39,9 @@ function unsafe(text: string, parameters: readonly unknown[] = []): Piece {
   return piece({ texts: [text], values: parameters, isNumbered: true })
 }
 
-/** The template, with the type of the driver's: statements use values, fragments and `unsafe`, and nothing else of it. */
+/**
+ * The template. It is typed like the driver's, but only supports values, fragments and `unsafe`, which is all we use.
+ */
 export const textTemplate: ISql = Object.assign(tag, { unsafe }) as unknown as ISql
 
 /** Renders a statement that was built with {@link textTemplate}. */

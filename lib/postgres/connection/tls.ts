@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 import type { Parameters } from './parameters.ts'
 
-/** How much a connection checks, weakest first. */
+/** TLS levels, from weakest to strongest. */
 const LEVELS = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type Level = (typeof LEVELS)[number]
 
 /**
- * The levels of `sslmode` and `ssl`; any other value is `verify-full`. Nothing falls back to plain text, as `allow` and `prefer` of
- * libpq do.
+ * Maps `sslmode` and `ssl` to levels. Any other value means `verify-full`. Unlike libpq with `allow` and `prefer`, we
+ * never fall back to an unencrypted connection.
  */
 const LEVEL_OF: Readonly<Record<string, Level>> = {
   disable: 'disable',
@@ -20,10 +20,10 @@ const LEVEL_OF: Readonly<Record<string, Level>> = {
 }
 
 /**
- * Resolves the parameters for TLS into Node's options. The connection is never weaker than one of the parameters says.
+ * Resolves the TLS parameters to Node's options. If parameters disagree, the strictest one wins.
  *
- * @returns false: no TLS
- * @throws `TypeError` for a file that cannot be read
+ * @returns `false` if TLS is disabled
+ * @throws `TypeError` if a file can't be read
  */
 export function resolveTls(parameters: Parameters): ConnectionOptions | false {
   const level = readLevel(parameters)
@@ -42,17 +42,17 @@ export function resolveTls(parameters: Parameters): ConnectionOptions | false {
   const given = Object.fromEntries(Object.entries(files).filter(([, value]) => value !== undefined))
   return {
     ...given,
-    // Explicit, because an environment variable can turn the default off.
+    // We set this explicitly because an environment variable can change the default.
     rejectUnauthorized: level !== 'require',
     ...(level === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
   }
 }
 
 /**
- * Adds the server's name to the options of TLS: postgres.js names no server that is an address, and Node would then check the
- * certificate for the name `localhost`.
+ * Adds the server name to the TLS options. If the server is an IP address, postgres.js doesn't set one and Node would
+ * check the certificate against `localhost`.
  *
- * @param tls the option `ssl` of postgres.js. Anything but an object of {@link resolveTls} stays as the host wrote it
+ * @param tls the `ssl` option of postgres.js. It is returned unchanged unless it's an object
  */
 export function nameServer<Tls>(tls: Tls, host: string): Tls {
   return typeof tls === 'object' && tls !== null ? { ...tls, host } : tls
@@ -70,7 +70,8 @@ function readLevel(parameters: Parameters): Level {
     when('sslrootcert', 'system', 'verify-full'),
   ]
   const level = LEVELS[Math.max(...levels.map((one) => LEVELS.indexOf(one)))] ?? 'verify-full'
-  // As in libpq, an authority that is named is also checked. So is a list of revoked certificates, which means nothing without a check.
+  // Like libpq, we check the certificate if a CA is given. We also do that for a revocation list, which would be
+  // useless otherwise.
   const isChecked = (parameters.get('sslrootcert') ?? parameters.get('sslcrl')) !== undefined
   return level === 'require' && isChecked ? 'verify-ca' : level
 }

@@ -15,21 +15,23 @@ import { driverError, isConflict, isParentGone, isUnavailable } from './driver-f
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
- * A postgres.js transaction: the argument of `sql.begin`'s callback. The type is not the driver's own, because a host's declaration
- * files could not name a type of a package that the host does not depend on.
+ * A postgres.js transaction, as passed to the callback of `sql.begin`. We don't use the driver's type because a host
+ * that doesn't depend on postgres.js couldn't name it in its declaration files.
  */
 export interface PostgresTransaction {
   readonly unsafe: (...args: never[]) => unknown
-  /** Tells a transaction from a pool, which would commit each statement by itself. */
+  /** Only transactions have this method. A pool would commit each statement separately. */
   readonly savepoint: (...args: never[]) => unknown
 }
 
 /**
- * Creates a database on the host's transaction. A statement is sent once and waits as long as the host's connection allows. A write
- * that has waited for a locked table for more than 4 s is rejected and writes nothing; a wait for another holder of its idempotency key
- * does not count. A failed statement fails the whole transaction, and the host decides about a retry.
+ * Creates a database that runs statements in the host's transaction. They're sent once and can take as long as the
+ * host's connection allows. A write that waits for a locked table for more than 4 seconds is rejected and writes
+ * nothing, but waiting for another holder of its idempotency key doesn't count. A failed statement aborts the whole
+ * transaction, and the host decides whether to retry it.
  *
- * Due deliveries wake no loop, because only the host knows when it commits: a delivery loop's next poll finds them.
+ * Delivery loops aren't woken up because only the host knows when it commits. They find due deliveries with
+ * their next poll.
  */
 export function createTransactionDatabase(
   given: PostgresTransaction | SqlTransaction,
@@ -55,7 +57,7 @@ export function createTransactionDatabase(
   }
 }
 
-/** Sends a statement and reads the row of its result. */
+/** Sends a statement and reads the only row of its result. */
 type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {
@@ -64,7 +66,7 @@ function throughPostgresJs(transaction: TransactionSql): Send {
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
-  // One at a time: some drivers have no queue, and pg is about to drop its queue.
+  // We send one statement at a time because some drivers don't queue them, and pg is going to remove its queue.
   let previous: Promise<unknown> = Promise.resolve()
 
   return (build, answerTag) => {

@@ -2,28 +2,31 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 
-/** Who holds a share of the connections: an organization's id, or a symbol for work that belongs to none. */
+/**
+ * The owner of a share of the connections: an organization ID, or a symbol for work that doesn't belong
+ * to an organization.
+ */
 export type Share = string | symbol
 
-/** The turns of statements on a store's connections. */
+/** Decides which statement may use a connection next. */
 export interface Turns {
-  /** Begins a statement's turn for `share`, if it need not wait; {@link Turns.end} ends it. */
+  /** Starts a turn for `share` if it doesn't have to wait. Must be ended with {@link Turns.end}. */
   takeNow(share: Share): boolean
   /**
-   * Waits for a statement's turn for `share`; {@link Turns.end} ends it.
+   * Waits for a turn for `share`. Must be ended with {@link Turns.end}.
    *
-   * @returns false when no connection became free within `timeoutMs`
-   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; the error of
+   * @returns `false` if no connection became free within `timeoutMs`
+   * @throws `BusinessApiError` with code `store_unavailable` if too many statements are waiting; the error passed to
    *   {@link Turns.rejectWaiting}
    */
   take(share: Share, timeoutMs: number): Promise<boolean>
   end(share: Share): void
   rejectWaiting(error: unknown): void
-  /** Tells the use of the connections at this moment. */
+  /** Returns the current usage of the connections. */
   use(): ConnectionUse
 }
 
-/** The fewest connections that are shared out: half of three would be a single connection. */
+/** Minimum number of connections for sharing. Half of three would be just one. */
 const SHARED_FROM = 4
 
 interface Waiter {
@@ -33,20 +36,20 @@ interface Waiter {
 }
 
 /**
- * Shares the connections out, so statements of one organization that wait for a lock do not hold up other
- * organizations. One organization has at most half of the connections, and the last quarter goes to organizations without a
- * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
- * the round robin holds.
+ * Shares the connections between organizations, so one organization whose statements wait for a lock doesn't block the
+ * others. An organization can use up to half of the connections, and a quarter is reserved for organizations that have
+ * none. Waiting statements are served round-robin by organization. With fewer than four connections, only the
+ * round-robin applies.
  *
- * @param maxPending maximum number of statements that have a connection or wait. A further statement is rejected, or displaces
- *   the oldest waiting statement of the organization with the most waiting statements
+ * @param maxPending maximum number of statements that are running or waiting. Beyond this, a new statement is either
+ *   rejected or replaces the oldest waiting statement of the organization that has the most
  */
 export function createTurns(connections: number, maxPending: number): Turns {
   const isShared = connections >= SHARED_FROM
   const mostOfOne = isShared ? Math.floor(connections / 2) : connections
   const firstComers = isShared ? Math.ceil(connections / 4) : 0
   const waiting = createFairQueue<Share, Waiter>()
-  /** The numbers of statements with a connection, by share. */
+  /** Number of statements using a connection, by share. */
   const underWay = new Map<Share, number>()
   let busy = 0
   let refused = 0
@@ -98,7 +101,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
   }
 
   function takeNow(share: Share): boolean {
-    // No waiting statement is overtaken that may begin: `end` has begun all such statements.
+    // This can't overtake a waiting statement, because `end` has already started all that may run.
     if (busy + waiting.size >= maxPending || !mayBegin(share)) return false
     begin(share)
     return true

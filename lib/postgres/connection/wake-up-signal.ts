@@ -3,27 +3,31 @@ import type { DeliveryWatch } from '../../webhooks/claims.ts'
 import type { Connection } from './connection.ts'
 import type { Servers } from './servers.ts'
 
-/** Wakes delivery loops when deliveries may have become due: at once in this process, soon in other processes. */
+/**
+ * Wakes up delivery loops when deliveries may have become due. It's immediate in this process and slightly
+ * delayed in others.
+ */
 export interface WakeUpSignal {
-  /** Reports that due deliveries were committed. Returns at once. */
+  /** Reports that due deliveries were committed. Returns immediately. */
   signal(): void
-  /** Calls `onDue` with each signal. */
+  /** Calls `onDue` for each signal. */
   watch(onDue: () => void): DeliveryWatch
   close(): void
 }
 
-/** The channel, named in sql/35-publishing.sql too. */
+/** The channel name is also used in sql/35-publishing.sql. */
 const CHANNEL = 'business_api_deliveries'
 
 /**
- * Creates the signal. NOTIFY reaches other processes. Many signals make one notification. A process with a loop of its own sends
- * no notification, because that loop takes the work. A lost notification only delays deliveries until the loop's next poll.
+ * Creates the signal. Other processes are reached with NOTIFY, and many signals are combined into one notification. If
+ * this process has its own loop, we don't notify others because that loop will do the work. Losing a notification isn't
+ * a problem, because the loop's next poll finds the deliveries.
  *
- * A writing transaction sends a notification itself only while a loop is idle (`insert_events` in sql/35-publishing.sql), because
- * NOTIFY serializes the commits of the whole database.
+ * Transactions only send notifications themselves while a loop is idle (see `insert_events` in sql/35-publishing.sql),
+ * because NOTIFY serializes all commits of the database.
  *
  * @param notify sends a notification on a channel
- * @param open opens the connection that listens; null without sessions, behind a pooler in transaction mode
+ * @param open opens the listening connection; `null` if there are no sessions because of a pooler in transaction mode
  */
 export function createWakeUpSignal(
   notify: (channel: string) => Promise<unknown>,
@@ -38,7 +42,7 @@ export function createWakeUpSignal(
       try {
         onDue()
       } catch {
-        // A watcher's failure must not fail the publisher.
+        // An error in a watcher must not fail the publisher.
       }
     }
   }
@@ -69,10 +73,13 @@ export function createWakeUpSignal(
   }
 }
 
-/** Minimum interval between notifications, in ms: up to 100 per second, without a noticeable delay. */
+/** Minimum interval between notifications, in ms. Allows up to 100 per second without a noticeable delay. */
 const QUIET_MS = 10
 
-/** Returns a function that runs `work` at once, or once more after the run under way and a pause, however often called. */
+/**
+ * Returns a function that runs `work` immediately. Calls during a run result in a single run after it,
+ * following a pause.
+ */
 function createCoalesced(work: () => Promise<unknown>): () => void {
   let isBusy = false
   let isWanted = false
@@ -95,16 +102,16 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
 
 // --- Listening ---
 
-/** Interval between LISTEN statements on a connection, in ms: repeated to prove that the connection is alive. */
+/** How often LISTEN is repeated to check that the connection is alive, in ms. */
 const LISTEN_EVERY_MS = 15_000
 const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000
 
 /**
- * Takes the lock of an idle loop. A transaction that has recorded deliveries without a notification shares the lock until its commit,
- * so a loop that gets the lock has no such transaction to wait for. One of several loops holds the lock, and the notifications reach
- * all. Not with prepared transactions, which must not contain NOTIFY. The server ends the session of a process that was stopped:
- * until then the commits of all publishers are serialized.
+ * Takes the idle lock. A transaction that adds deliveries without a notification shares this lock until it commits. A
+ * loop that gets the lock therefore knows that there's no such transaction left to wait for. Only one loop holds the
+ * lock, but all loops get the notifications. We don't use it if prepared transactions are enabled, because those can't
+ * contain NOTIFY. If a process is suspended, all publishers' commits stay serialized until the server ends its session.
  */
 const TAKE_IDLE_LOCK = `
   select case
@@ -119,20 +126,20 @@ const TAKE_IDLE_LOCK = `
   end as holder, pg_catalog.set_config('idle_session_timeout', '60s', false)`
 const RELEASE_IDLE_LOCK = 'select pg_catalog.pg_advisory_unlock(1768189029)'
 
-/** A connection that listens. */
+/** A listening connection. */
 interface Listening extends Pick<DeliveryWatch, 'setIdle'> {
   end(): void
 }
 
-/** Keeps one connection listening, and replaces the connection after any failure, until `end` is called. */
+/** Keeps one connection listening until `end` is called. The connection is replaced after any failure. */
 function listen(open: Servers['open'], onNotify: () => void): Listening {
   const ending = new AbortController()
   let wakeUp = (): void => {}
   let current: Connection | undefined
-  /** The connection that holds the lock of an idle loop. */
+  /** The connection that holds the idle lock. */
   let holder: Connection | undefined
 
-  /** Sends a statement of the listening connection. */
+  /** Sends a statement on the listening connection. */
   function ask({ sql }: Connection, statement: string) {
     return withDeadline(sql.unsafe(statement), LISTEN_TIMEOUT_MS, () => {
       throw new Error('No response')
@@ -140,7 +147,7 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
   }
 
   async function pause(ms: number): Promise<void> {
-    // `end` was called during LISTEN, and would not be called again to end this pause.
+    // `end` was called during LISTEN, and nothing else would end this pause.
     if (ending.signal.aborted) return
     const woken = new Promise<void>((resolve) => {
       wakeUp = resolve
@@ -160,7 +167,7 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
 
   async function listenOnce(): Promise<void> {
     const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
-    // LISTEN on a silent network would otherwise keep the process alive until the timeout.
+    // If the network is silent, LISTEN would otherwise keep the process alive until its timeout.
     ending.signal.addEventListener('abort', connection.destroy)
     try {
       await keepListening(connection)
@@ -173,7 +180,7 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
 
   async function run(): Promise<void> {
     while (!ending.signal.aborted) {
-      // A new connection is the remedy for every failure; until then the loop's poll finds due deliveries.
+      // Whatever the failure, we just reconnect. In the meantime, the loop's polling finds due deliveries.
       await listenOnce().catch(() => {})
       await pause(REOPEN_AFTER_MS)
     }
