@@ -2,20 +2,23 @@ import { createHash } from 'node:crypto'
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { Database } from '../connection/database.ts'
 
-/** The objects of the schema `business_api` by name (`column clients.status`), each with a digest of its definition. */
+/**
+ * The objects of the schema `business_api` by name, such as `column clients.status`, with a digest of each definition.
+ */
 export type Catalogue = Readonly<Record<string, string>>
 
-/** The differences between a live schema and the schema that the migrations make: names of objects, in order. */
+/** Differences between the actual schema and the one created by the migrations, as sorted object names. */
 export interface SchemaDrift {
   readonly missing: readonly string[]
   readonly changed: readonly string[]
-  /** Objects that no migration makes. */
+  /** Objects that don't come from a migration. */
   readonly added: readonly string[]
 }
 
 /**
- * Reads the objects of the schema: tables, columns, constraints, indexes, triggers, functions, views and types. Settings that
- * an operator may tune (storage parameters, owners, privileges) and partitions, which come and go, are left out.
+ * Reads the objects of the schema: tables, columns, constraints, indexes, triggers, functions, views and types. We
+ * leave out what operators may change (storage parameters, owners and privileges) and partitions, because they're
+ * created and dropped all the time.
  */
 export async function readCatalogue(database: Database): Promise<Catalogue> {
   const [objects] = await database.row(
@@ -34,7 +37,7 @@ export async function readCatalogue(database: Database): Promise<Catalogue> {
   return Object.fromEntries(entries.map(([name, definition]) => [name, digest(definition)]))
 }
 
-/** Compares a live schema with the expected one. */
+/** Compares the actual schema with the expected one. */
 export function compareCatalogues(actual: Catalogue, expected: Catalogue): SchemaDrift {
   const names = Object.keys(expected)
   return {
@@ -75,8 +78,9 @@ function digest(definition: string): string {
 // --- Kinds of objects ---
 
 /**
- * Builds an oid for a function that describes an object. The description depends on the search path, and the planner may run
- * steps in any order; only a value that needs another value is computed later. So the oid is made to need the setting.
+ * Builds the OID argument of a function that describes an object. The description depends on the search path,
+ * but the planner may evaluate steps in any order. Making the OID depend on the setting guarantees that the
+ * setting comes first.
  */
 function described(sql: Sql, oid: string): Fragment {
   return sql`(select case when path.setting = '' then ${sql.unsafe(oid)} end from path)`
@@ -114,7 +118,9 @@ function columns(sql: Sql): Fragment {
       and attnum > 0 and not attisdropped`
 }
 
-/** Leaves out the named not-null constraints of PostgreSQL 18, because column definitions contain NOT NULL. */
+/**
+ * Excludes the named not-null constraints of PostgreSQL 18, because the column definitions already include NOT NULL.
+ */
 function constraints(sql: Sql): Fragment {
   return sql`
     select

@@ -6,12 +6,13 @@ import { readIndexStatements } from './index-statements.ts'
 import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
-// Migrations with the mark `concurrent` hold statements that PostgreSQL rejects inside a transaction. Such a statement stops
-// neither readers nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
+// Migrations marked `concurrent` have statements that PostgreSQL doesn't allow inside a transaction. They block
+// neither readers nor writers. Building an index waits for all older transactions to finish, but no other session
+// waits for the build.
 
-/** The limits of a build. */
+/** Limits for building an index. */
 export interface BuildOptions {
-  /** End of all waiting for other transactions, on the monotonic clock, in milliseconds. */
+  /** When to stop waiting for other transactions, in ms on the monotonic clock. */
   readonly deadlineAt: number
   readonly warn: (message: string) => void
 }
@@ -19,11 +20,12 @@ export interface BuildOptions {
 const POLL_INTERVAL_MS = 500
 
 /**
- * Carries out the statements of a migration, outside a transaction. A finished index of an earlier try stays; an unfinished
- * index is dropped and built again. The caller keeps other processes out.
+ * Runs the statements of a migration outside a transaction. An index that an earlier attempt has completed is
+ * kept, while an incomplete one is dropped and rebuilt. The caller must make sure that no other process does this
+ * at the same time.
  *
- * @throws BusinessApiError `store_unavailable` when an older transaction has not ended by the deadline
- * @throws Error naming the file, with PostgreSQL's error as `cause`
+ * @throws BusinessApiError `store_unavailable` if an older transaction is still running at the deadline
+ * @throws Error with the file name, and PostgreSQL's error as `cause`
  */
 export async function buildConcurrently(
   migration: Migration,
@@ -44,7 +46,7 @@ export async function buildConcurrently(
   }
 }
 
-/** Returns true if the index is complete. Drops an unfinished index, unless another session still builds the index. */
+/** Returns `true` if the index is complete. Drops an incomplete index unless another session is still building it. */
 async function isFinished(
   index: string,
   run: (statement: string) => Promise<void>,
@@ -64,7 +66,7 @@ async function isFinished(
       await run(`drop index concurrently if exists ${index}`)
       return false
     }
-    // The session of a process that died may go on building until PostgreSQL notices the closed connection.
+    // The session of a crashed process may keep building until PostgreSQL notices that the connection is closed.
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(
         `Cannot apply migration '${name}': session ${builder} is still building ${index}; wait until it has finished, then migrate again`,
@@ -75,7 +77,7 @@ async function isFinished(
   }
 }
 
-/** Sends a statement, warns of the sessions in its way, and cancels the statement if it still waits at the deadline. */
+/** Runs a statement, warns about the sessions that block it, and cancels it if it's still waiting at the deadline. */
 async function runWatched(
   builder: Sql,
   watch: LockWatch,
@@ -83,7 +85,7 @@ async function runWatched(
   statement: string,
   { deadlineAt, warn }: BuildOptions,
 ): Promise<void> {
-  // Behind a pooler a session can only be identified by its statement's text.
+  // Behind a pooler, the text of the statement is the only way to identify a session.
   const mark = `/* business-api-kit ${randomUUID()} */`
   const session = `query like '${mark}%'`
   let lastWait: LockWait | null = null

@@ -1,18 +1,18 @@
 import type { Sql } from 'postgres'
 
-/** The largest event limit in bytes. */
+/** Maximum event size limit, in bytes. */
 export const EVENT_BYTES_MAX: number = 4 * 1024 * 1024
-/** The smallest event limit in bytes. Every event of the API fits. */
+/** Minimum event size limit, in bytes. All events of the API itself are smaller than this. */
 export const EVENT_BYTES_MIN: number = 64 * 1024
 
 /**
- * Stores the greatest size of an event's body, for every process and for publishers in SQL. Writes nothing if the database
- * already has that size.
+ * Stores the maximum size of an event body for all processes and for publishers in SQL. Doesn't write if the
+ * value is unchanged.
  *
- * @param maxBytes a checked whole number
+ * @param maxBytes a validated integer
  */
 export async function writeEventLimit(sql: Sql, maxBytes: number): Promise<void> {
-  // Part of the statement's text, because a host's type serializers could change a parameter.
+  // We don't use a parameter here because the host's type serializers could change it.
   await sql.unsafe(`
     do $$ begin
       if not exists (select 1 from business_api.event_limits where max_body_bytes = ${maxBytes}) then

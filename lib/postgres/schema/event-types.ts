@@ -2,8 +2,8 @@ import type { Sql } from 'postgres'
 import type { EventOwner } from '../../resources/own-events.ts'
 
 /**
- * Registers the event types of a service for publishers in SQL. Types that only another version of the host has stay. Writes nothing if the
- * database has them all, so a user who may only read is enough then.
+ * Registers a service's event types for publishers in SQL. Types that only another version of the host has are kept. If
+ * nothing is missing, we don't write, so a read-only user is enough.
  *
  * @returns the names that were registered
  */
@@ -16,7 +16,7 @@ export async function registerEvents(sql: Sql, service: EventOwner): Promise<str
   return missing.map(({ type }) => type)
 }
 
-/** Writes the statement that registers the event types of a service; empty without any. */
+/** Returns the statement that registers a service's event types, or an empty string if it has none. */
 export function writeRegistration(service: EventOwner): string {
   if (service.events.length === 0) return ''
   return `insert into business_api.event_types (type, subject) values ${rowsOf(service)}
@@ -24,7 +24,10 @@ on conflict (organization_id, type) do update set subject = excluded.subject;
 `
 }
 
-/** Checked names need no quoting. In the statement's text, because a host's type serializers could change a parameter. */
+/**
+ * The names have been validated, so they don't need quoting. We don't use parameters because the host's type
+ * serializers could change them.
+ */
 function rowsOf({ events }: EventOwner): string {
   return events.map(({ type, subject }) => `('${type}', ${subject ? `'${subject}'` : 'null'})`).join(', ')
 }

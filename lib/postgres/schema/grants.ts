@@ -1,16 +1,16 @@
 import { type Part, PRIVILEGES, type Privileges, type TablePrivileges } from './privileges.ts'
 
-/** A database role, and the part of the application that uses it. */
+/** A database role and the part of the application that uses it. */
 export interface RoleOfPart {
   readonly part: Part
   readonly role: string
 }
 
 /**
- * Writes the statements that grant roles their privileges, to be run by the owner of the schema. A role keeps all privileges
- * that were granted before. Functions lose the privilege that PostgreSQL grants to every role.
+ * Returns the statements that grant roles their privileges. They must be run by the owner of the schema. Existing
+ * privileges of a role aren't revoked, but functions lose the default privilege that PostgreSQL grants to every role.
  *
- * @throws RangeError for a string that cannot be the name of a role
+ * @throws RangeError if a string isn't a valid role name
  */
 export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   return [
@@ -19,7 +19,10 @@ export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   ]
 }
 
-/** Returns the grant on a table that a message of PostgreSQL names and a part needs; undefined if it names none, in any language. */
+/**
+ * Returns the grant that is missing according to one of PostgreSQL's error messages, which may be in any language.
+ * Returns `undefined` if the message doesn't mention a table that the part needs.
+ */
 export function grantFor(part: Part, denied: string): string | undefined {
   const named = Object.keys(PRIVILEGES[part].tables).find((table) => denied.split(/\W+/).includes(table))
   return writeGrants([{ part, role: 'ROLE' }]).find((grant) =>
@@ -38,7 +41,10 @@ function grantsOf({ tables, functions = [] }: Privileges, role: string): readonl
   ]
 }
 
-/** Grants every function that runs with the privileges of its caller: the privileges on tables decide what the function does. */
+/**
+ * Grants all functions that run with the caller's privileges. What they can do depends on the
+ * caller's table privileges.
+ */
 function grantFunctions(role: string): string {
   const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
   const body = `declare name regprocedure; begin
@@ -60,7 +66,10 @@ function listOf(privileges: TablePrivileges): string {
   ].join(', ')
 }
 
-/** Longest name in PostgreSQL, in bytes. A longer name is cut, and the rest may name another role. */
+/**
+ * Maximum length of a name in PostgreSQL, in bytes. A longer name would be truncated and could then refer
+ * to another role.
+ */
 const NAME_BYTES_MAX = 63
 
 function quoteRole(role: string): string {

@@ -1,22 +1,22 @@
-/** A statement of a migration with the mark `concurrent`. */
+/** A statement of a migration marked `concurrent`. */
 export interface IndexStatement {
   readonly kind: 'create' | 'drop'
-  /** Name of the index, with its schema. */
+  /** The schema-qualified name of the index. */
   readonly index: string
   readonly text: string
 }
 
-// Comments and quoted parts are tokens, because a semicolon inside does not end a statement.
+// Comments and quoted parts are separate tokens because they may contain semicolons.
 const TOKEN = /--[^\n]*|'(?:[^']|'')*'|"(?:[^"]|"")*"|;|[^-;'"]+|-/g
 const CREATE =
   /^create\s+(?:unique\s+)?index\s+concurrently\s+([a-z_][a-z0-9_]*)\s+on\s+(?:only\s+)?([a-z_][a-z0-9_]*)\.[a-z_]/
 const DROP = /^drop\s+index\s+concurrently\s+if\s+exists\s+([a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*)$/
 
 /**
- * Reads the statements of a migration with the mark `concurrent`.
+ * Parses the statements of a migration marked `concurrent`.
  *
- * @throws Error naming the file, for any statement but `create index concurrently NAME on SCHEMA.TABLE …` and
- *   `drop index concurrently if exists SCHEMA.NAME`
+ * @throws Error with the file name for any statement other than `create index concurrently NAME on SCHEMA.TABLE …`
+ *   and `drop index concurrently if exists SCHEMA.NAME`
  */
 export function readIndexStatements(name: string, text: string): readonly IndexStatement[] {
   const statements: string[] = ['']

@@ -12,37 +12,37 @@ import type { SchemaState } from './migrations.ts'
 import { readSchemaState } from './schema-fault.ts'
 import type { ServerKind } from './server-fault.ts'
 
-// Longer than 250 lines: all questions about a database that the command line asks stand in one interface.
+// This file is over 250 lines because the interface has all the queries that the command line needs.
 
 // --- Types ---
 
-/** The version, the database and the clock of a server. */
+/** The version, database and clock of a server. */
 export interface ServerState extends ServerKind {
   readonly database: string
-  /** How far the database's clock is ahead of this process's, in ms. */
+  /** How many milliseconds the database's clock is ahead of ours. */
   readonly clockAheadMs: number
-  /** Maximum error of `clockAheadMs`: half of the fastest round trip, in ms. */
+  /** Maximum error of `clockAheadMs` in milliseconds, which is half of the fastest round trip. */
   readonly clockErrorMs: number
 }
 
-/** Numbers of records, over all organizations. */
+/** Number of records across all organizations. */
 export interface RecordCounts {
   readonly endpoints: {
     readonly enabled: number
     readonly paused: number
     readonly disabled: number
-    /** Of the enabled and paused ones: the last attempt failed. */
+    /** Number of enabled and paused endpoints whose last attempt failed. */
     readonly failing: number
   }
   readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
-  /** Failed and skipped deliveries, exact to 10,000; 10,001 stands for more. */
+  /** Number of failed and skipped deliveries. Exact up to 10,000; 10,001 means there are more. */
   readonly recoverable: number
 }
 
-/** Claims of dead processes that no loop has reclaimed. */
+/** Expired leases of dead processes that haven't been reclaimed by any loop. */
 export interface EndedLeases {
   readonly count: number
-  /** Milliseconds since the end of the oldest lease; 0 without ended leases. */
+  /** Milliseconds since the oldest lease expired, or 0 if there are none. */
   readonly oldestMs: number
 }
 
@@ -53,72 +53,85 @@ export interface StoredSecrets extends SealedHeaders {
   readonly sealedSecrets: readonly string[]
 }
 
-/** The events that a purge would erase, counted among the first events that are old enough. */
+/** What a purge would delete, based on the oldest events. */
 export interface PurgePreview {
   readonly events: number
-  /** Number of organizations that own the events. */
+  /** Number of organizations the events belong to. */
   readonly organizations: number
-  /** Failed deliveries of the events, which could still be recovered. */
+  /** Number of failed deliveries of these events, which could still be recovered. */
   readonly failed: number
-  /** True if more events are old enough than were counted. */
+  /** If `true`, there are more old events than we counted. */
   readonly isPartial: boolean
 }
 
-/** The days of events: see sql/34-days.sql. */
+/** The state of the daily event partitions. See sql/34-days.sql. */
 export interface DaysState {
-  /** How far ahead days exist, in ms from now; 0 without a day for now. */
+  /** How far ahead partitions exist, in ms from now. 0 if there's no partition for the current time. */
   readonly aheadMs: number
-  /** The names of at most 100 days with a table whose row is missing or has other bounds, oldest first. */
+  /**
+   * Names of up to 100 days that have a table but no row in the list of days, or a row with different
+   * bounds. Oldest first.
+   */
   readonly unlisted: readonly string[]
-  /** The names of up to 100 days whose tables are missing or detached, oldest first. */
+  /** Names of up to 100 days whose tables are missing or detached. Oldest first. */
   readonly incomplete: readonly string[]
 }
 
-/** The organizations of a shard that are not as the map says. */
+/** Organizations that aren't where the shard map says they are. */
 export interface MisplacedOrganizations {
-  /** Between two shards: a move was cut off, or is under way. */
+  /** Number of organizations between two shards, because a move is in progress or was interrupted. */
   readonly moving: number
-  /** On another shard, with rows that are left here. */
+  /** Number of organizations that are on another shard now but still have rows here. */
   readonly left: number
-  /** With API keys here, although the map has never placed the organization here. */
+  /** Number of organizations that have API keys here even though the map never assigned them to this shard. */
   readonly foreign: number
 }
 
-/** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
+/** Reads the state of a database for operators. Never writes, and never returns an organization's business data. */
 export interface Inspector {
-  /** Reads the state of the migrations, also in a database without the schema. */
+  /** Reads the state of the migrations. This works even if the schema doesn't exist yet. */
   schema(): Promise<SchemaState>
   server(): Promise<ServerState>
-  /** Compares the schema with the fingerprint of this version; null if the database holds other migrations than this version. */
+  /**
+   * Compares the schema with the fingerprint of this version. Returns `null` if the database is at
+   * a different migration.
+   */
   drift(): Promise<SchemaDrift | null>
   catalogue(): Promise<Catalogue>
   counts(): Promise<RecordCounts>
-  /** Counts the queue of all organizations. */
+  /** Counts the queued deliveries of all organizations. */
   backlog(): Promise<QueueCounts>
   endedLeases(): Promise<EndedLeases>
   days(): Promise<DaysState>
   retention(): Promise<RetentionState>
-  /** Reads the installation that the database belongs to; null if no loop has started yet. */
+  /** Returns the installation the database belongs to, or `null` if no loop has been started yet. */
   installation(): Promise<Installation | null>
-  /** Counts organizations that are where they should not be. */
+  /** Counts organizations that are on the wrong shard. */
   misplaced(): Promise<MisplacedOrganizations>
-  /** Counts the keys active by their prefixes: `bapi_live_`. An empty prefix stands for imported keys of another form. */
+  /**
+   * Counts active keys by prefix, for example `bapi_live_`. Imported keys in another format are counted under
+   * an empty prefix.
+   */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
-  /** Reads the credentials of at most `limit` endpoints that have not been removed. */
+  /** Returns the credentials of up to `limit` endpoints that haven't been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
-  /** Counts the events that a purge would erase: old events without a pending delivery. Reads up to `max` events. */
+  /**
+   * Counts the events a purge would delete, which are old events without a pending delivery. Reads up to `max` events.
+   */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
-  /** Counts old events and expired idempotency keys, each to at most 1,000,000. A purge may have to keep some of the events. */
+  /**
+   * Counts old events and expired idempotency keys, up to 1,000,000 of each. Some of these events may have to be kept.
+   */
   countPurgeable(eventsAfterMs: number): Promise<number>
   close(): Promise<void>
 }
 
-/** Timeout of a statement that may read many rows while an operator waits, in ms. */
+/** Timeout in ms for statements that may read many rows while an operator waits. */
 const STATEMENT_TIMEOUT_MS = 30_000
 /**
- * Milliseconds for a statement that reads little. If another program than PostgreSQL has the port and ends each connection,
- * dials go on until this time is over. The time is longer than the opening of a connection may take, because the error of an
- * opening says better what is wrong.
+ * Timeout in ms for statements that only read a little. If the port belongs to a program other than PostgreSQL that
+ * closes every connection, we keep dialling for this long. It's longer than the connect timeout, because connection
+ * errors are more helpful.
  */
 const QUICK_TIMEOUT_MS = 6000
 const COUNTED_MAX = 1_000_000
@@ -126,7 +139,7 @@ const COUNTED_MAX = 1_000_000
 // --- Calls ---
 
 /**
- * Creates an inspector. The first call opens a connection. A transaction-mode pooler is fine.
+ * Creates an inspector. It connects on the first call, and also works behind a pooler in transaction mode.
  *
  * @param url a connection string
  */
@@ -345,12 +358,12 @@ export function createInspector(url: string): Inspector {
   }
 }
 
-/** Builds the string with which the prefixes of events of a given age begin: see sql/50-retention.sql. */
+/** Builds the prefix bound for events of a certain age. See sql/50-retention.sql. */
 function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
   return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
-/** Number of clock readings. The reading with the fastest result counts; the first reading also opens the connection. */
+/** How many times we read the clock. We use the fastest one, because the first has to open the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

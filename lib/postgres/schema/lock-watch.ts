@@ -1,11 +1,11 @@
 import postgres, { type Sql } from 'postgres'
 
-/** A session in the way of another session, by a lock or by an old transaction. */
+/** A session that blocks another one with a lock or an old transaction. */
 export interface Blocker {
   readonly pid: number
-  /** Virtual id of the session's transaction; null for a prepared transaction. */
+  /** The virtual ID of the session's transaction, or `null` for a prepared transaction. */
   readonly transaction: string | null
-  /** Null if the user of the watching connection may not see the name. */
+  /** `null` if the watching user isn't allowed to see it. */
   readonly user: string | null
   readonly application: string | null
   readonly state: string | null
@@ -13,35 +13,35 @@ export interface Blocker {
   readonly seconds: number | null
 }
 
-/** The wait of a session. */
+/** Describes what a session is waiting for. */
 export interface LockWait {
-  /** Process id of the waiting session. */
+  /** The PID of the waiting session. */
   readonly pid: number
-  /** The table or index of the awaited lock, `business_api.leads`; null for any other lock. */
+  /** The table or index whose lock it's waiting for, such as `business_api.leads`. `null` for other kinds of locks. */
   readonly relation: string | null
-  /** Empty when the session does not wait. */
+  /** Empty if the session isn't waiting. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Reads the locks of the database from a separate connection, which the first query opens. */
+/** Observes the locks of a database on a separate connection, which is opened by the first query. */
 export interface LockWatch {
   /**
-   * Reads the wait of a session.
+   * Reads what a session is waiting for.
    *
    * @param session a condition on `pg_stat_activity`
-   * @returns null if no session meets the condition
+   * @returns `null` if no session matches
    */
   readWait(session: string): Promise<LockWait | null>
-  /** Returns true if one of the blocking transactions still goes on. */
+  /** Returns `true` if any of the blocking transactions is still running. */
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
-  /** Sends a statement and returns its rows as text. */
+  /** Runs a statement and returns its rows as strings. */
   read(statement: string): Promise<readonly (readonly (string | null)[])[]>
-  /** Opens one more connection to the same server, without limits on the time of statements. */
+  /** Opens another connection to the same server, without statement timeouts. */
   open(): Promise<Sql>
   close(): Promise<void>
 }
 
-/** Creates a watch beside a pool, with the options of that pool. */
+/** Creates a watch with the same options as a pool. */
 export function createLockWatch(pool: Sql): LockWatch {
   let connection: Sql | undefined
   const read = (statement: string): ReturnType<LockWatch['read']> => {
@@ -101,7 +101,7 @@ export function createLockWatch(pool: Sql): LockWatch {
         return limitless
       } catch (error) {
         await limitless.end({ timeout: 0 })
-        // The pooler rejects session parameters: the settings of the database user apply.
+        // The pooler doesn't allow session parameters, so we use the database user's settings.
         if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
         return openBeside(pool)
       }
@@ -113,9 +113,9 @@ export function createLockWatch(pool: Sql): LockWatch {
 
 const PROTOCOL_VIOLATION = '08P01'
 
-/** Opens a connection to the same server, as the same user. */
+/** Opens a connection to the same server as the same user. */
 function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
-  // postgres.js does not resolve options again that it has already resolved.
+  // postgres.js uses options that are already resolved unchanged.
   const read = {
     ...options,
     max: 1,
@@ -129,20 +129,20 @@ function openBeside({ options }: Sql, parameters: Record<string, string | number
   return postgres(read as Parameters<typeof postgres>[0] & object)
 }
 
-/** Sends a statement and returns its rows as arrays of text, untouched by a host's type parsers and transforms. */
+/** Runs a statement and returns its rows as arrays of strings, bypassing the host's type parsers and transforms. */
 export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
   const rows = await sql.unsafe(statement).raw()
-  // Object.values, because a host's transform of rows sees raw rows too, and may have made an object of the array.
+  // The host's row transform is applied even to raw rows, and it may have turned the array into an object.
   return rows.map((row) =>
     Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
   )
 }
 
-// --- In words ---
+// --- Messages ---
 
 /**
- * Describes a wait and the remedy: `session 4711 (psql of app, idle in transaction for 42 s)`. Repeats no statement, because
- * a statement may hold a secret.
+ * Describes what a session is waiting for and how to fix it, for example `session 4711 (psql of app, idle in
+ * transaction for 42 s)`. We never include statements, because they may contain secrets.
  */
 export function describeWait(wait: LockWait | null): string {
   const [first, ...others] = wait?.blockers ?? []

@@ -14,56 +14,64 @@ import { createMigrationStep } from './migration-step.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import { readMigrations } from './migrations.ts'
 
-/** Options of {@link migrate}. */
+/** Options for {@link migrate}. */
 export interface MigrateOptions {
   /**
-   * The service, whose own event types are registered for publishers in SQL: `business_api.publish_event` takes them from then on. Types
-   * that another version of the host has registered stay. Default: none are registered, which `createPlatform` does not need.
+   * If set, the service's custom event types are registered, so `business_api.publish_event` accepts them. Types that
+   * were registered by another version of the host are kept. By default nothing is registered, and `createPlatform`
+   * doesn't need it.
    */
   service?: Service | undefined
   /**
-   * The maximum size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
-   * for publishers in SQL. Default: unchanged; a new database has 262,144.
+   * Maximum size of an event body in bytes, from 65,536 to 4,194,304. It's stored in the database and applies to all
+   * processes and to publishers in SQL. Unchanged by default; a new database starts with 262,144.
    */
   maxEventBytes?: number | undefined
   /**
-   * Milliseconds that this call may spend waiting: for locks of other sessions, and for another process that migrates.
-   * The work itself is not limited. Default 300,000.
+   * Maximum time in milliseconds to wait for locks and for another process that is migrating. The work itself has no
+   * time limit. Defaults to 300,000.
    */
   timeoutMs?: number | undefined
-  /** Receives a warning that names the blocking session while a migration waits. Default: JSON lines on stderr. */
+  /** Receives warnings with the blocking session while a migration is waiting. Defaults to JSON lines on stderr. */
   logger?: Logger | false | undefined
 }
 
 /** The result of {@link migrate}. */
 export interface MigrationReport {
-  /** File names of the migrations applied by this call, in order; empty when the schema was up to date. */
+  /**
+   * File names of the migrations that were applied by this call, in order. Empty if the schema was already up to date.
+   */
   applied: string[]
-  /** Number of the newest migration that the database holds; 0 for none. */
+  /** Number of the latest migration in the database, or 0 if there is none. */
   current: number
-  /** The own event types of the service that this call has registered; absent if the service has none. */
+  /** The custom event types that were registered by this call. Not set if the service has none. */
   events?: string[]
 }
 
 const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeoutMs: true, logger: true }
 
 /**
- * Creates the schema `business_api` or brings it up to date. Each migration runs in one transaction, and a failed one leaves no trace; indexes on
- * large tables are built outside a transaction (`create index concurrently`). Any number of processes may call `migrate` at once, for example at
- * every start: each migration is applied once. If none is pending, a user that may only read `business_api.migrations` is enough.
+ * Creates the schema `business_api` or upgrades it to this version. Each migration runs in a transaction and is rolled
+ * back if it fails, except that indexes on large tables are built outside a transaction (`create index concurrently`).
+ * You can call `migrate` from any number of processes at once, for example on every start, and each migration is
+ * applied only once. If there's nothing to do, the user only needs to be able to read `business_api.migrations`.
  *
- * Other sessions wait at most a second at a time: a migration that waits longer for a lock leaves the queue, and tries again once the blocking
- * transactions have ended. It works through a transaction-mode pooler; a waiting migration needs two of the pooler's connections.
+ * Other sessions are blocked for up to a second at a time. If a migration has to wait for a lock any longer, it gives
+ * up and tries again once the blocking transactions have ended. Poolers in transaction mode are supported, but a
+ * waiting migration needs two of their connections.
  *
- * A database that a newer version has migrated is accepted, unless a newer migration is marked `breaking`.
+ * A database that was migrated by a newer version is accepted, unless one of the newer migrations is marked `breaking`.
  *
- * @param source your postgres.js pool, with any options, or a connection string. For a connection string one connection is opened and closed
- *   again. Up to two more are opened while a migration waits or builds an index
- * @throws RangeError for an option out of range; TypeError for an invalid connection string, without any part of the string
- * @throws BusinessApiError `schema_too_new`: this version can't run against the database; `store_unavailable`: PostgreSQL can't be reached or
- *   rejects the login, or the timeout has passed, and the message names the reason and the remedy, or the blocking sessions
- * @throws Error naming the file of a failed migration, with PostgreSQL's error as `cause`; earlier migrations stay applied
- * @throws Error naming the migrations that are missing although later ones are applied, or that have another name in the database
+ * @param source your postgres.js pool, with any options, or a connection string. With a connection string, a
+ *   connection is opened and closed again. Up to two more are opened while a migration waits or builds an index
+ * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without any
+ *   part of it
+ * @throws BusinessApiError `schema_too_new` if this version can't use the database; `store_unavailable` if PostgreSQL
+ *   can't be reached, rejects the login, or the timeout has passed. The message has the reason and a fix, or the
+ *   blocking sessions
+ * @throws Error with the file name of a failed migration, and PostgreSQL's error as `cause`. Earlier
+ *   migrations stay applied
+ * @throws Error with the names of migrations that were skipped in the database or have a different name there
  * @example
  * ```ts
  * const { applied } = await migrate(process.env.DATABASE_URL ?? '')
@@ -107,7 +115,7 @@ async function withPlainPool<Result>(
   }
 }
 
-/** Returns the library's error for a failed connection; any other error unchanged, and so the error of a failed migration. */
+/** Converts a connection error to one of ours. Any other error, such as a failed migration, is returned unchanged. */
 function explain(error: unknown, source: postgres.Sql | string): unknown {
   const fault = connectionFault(error)
   if (fault === null) return error
@@ -115,11 +123,11 @@ function explain(error: unknown, source: postgres.Sql | string): unknown {
   return storeUnavailable(`Cannot migrate because PostgreSQL (${target}) cannot be used: ${fault}`, error)
 }
 
-/** Long enough for the owner of a forgotten transaction to notice, and shorter than the usual timeout of a deployment. */
+/** Long enough for someone to notice a forgotten transaction, but shorter than most deployment timeouts. */
 const TIMEOUT_MS = 300_000
 
 /**
- * Does the work of {@link migrate}, with any migrations.
+ * Implements {@link migrate} for any set of migrations.
  *
  * @internal
  */

@@ -15,37 +15,40 @@ import {
 } from './migrations.ts'
 import { findServerFault } from './server-fault.ts'
 
-// One migration at a time, each in a transaction that also records the migration. An advisory lock of that transaction keeps
-// other processes out. No session waits for the advisory lock: a waiting session has a snapshot, and CREATE INDEX CONCURRENTLY
-// waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
-// later. Transaction locks, unlike session locks, work behind a transaction-mode pooler.
+// We apply one migration at a time, in a transaction that also records it. A transaction-level advisory lock keeps
+// other processes out. No session ever waits for that lock, because a waiting session has a snapshot, and CREATE INDEX
+// CONCURRENTLY waits for all older snapshots. A process that doesn't get the lock ends its transaction and tries again
+// later. Unlike session locks, transaction locks also work behind a pooler in transaction mode.
 
 /** The result of a step. */
 export interface StepReport {
-  /** File name of the applied migration; null if no migration is pending. */
+  /** File name of the applied migration, or `null` if there was nothing to do. */
   readonly name: string | null
-  /** Number of the newest migration that the database holds. */
+  /** Number of the latest migration in the database. */
   readonly current: number
 }
 
-/** Limits for running steps. */
+/** Options for running steps. */
 export interface StepOptions {
-  /** End of all waiting, on the monotonic clock, in milliseconds. */
+  /** When to stop waiting, in ms on the monotonic clock. */
   readonly deadlineAt: number
   readonly logger: Logger
 }
 
-/** Maximum wait for a lock, in ms: meanwhile all later statements on the table wait behind the migration. */
+/**
+ * Maximum time to wait for a lock, in ms. During this time, all later statements on the table are stuck
+ * behind the migration.
+ */
 export const LOCK_TIMEOUT_MS = 1000
-/** Interval between two polls of the locks, in ms; shorter waits go unnoticed. */
+/** How often we check for lock waits, in ms. Shorter waits go unnoticed. */
 const POLL_INTERVAL_MS = 300
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Maximum pause for the blocking transactions, in ms. Then the next try is made in any case. */
+/** Maximum time to wait for blocking transactions before we try again anyway, in ms. */
 const PAUSE_FOR_BLOCKERS_MS = 15_000
 const WARN_EVERY_MS = 5000
 
-/** Creates the step that applies the first pending migration, with as many tries as the deadline allows. */
+/** Creates the step that applies the first pending migration, retrying until the deadline. */
 export function createMigrationStep(
   sql: Sql,
   migrations: readonly Migration[],
@@ -54,7 +57,8 @@ export function createMigrationStep(
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
 
-  // Read committed, regardless of the database's default: each statement must see the commits of other processes.
+  // We don't use the database's default isolation level because each statement must see what other
+  // processes have committed.
   const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
     sql.begin('isolation level read committed read write', async (tx) => {
       await prepareTransaction(tx)
@@ -64,7 +68,7 @@ export function createMigrationStep(
   async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
     const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
     if (pending === undefined) return { name: null, current }
-    // A new transaction, because the transaction with the lock must query the table of migrations only after locking.
+    // This must be a new transaction: the migrations table must not be read before we have the lock.
     return begin(async (tx) => {
       const [[pid, isOurs] = []] = await readText(
         tx,
@@ -78,7 +82,7 @@ export function createMigrationStep(
       if (current === 0) await createMigrationsTable(tx)
       if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
       else await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
-      // Values are part of the statement's text, because a host's type serializers could change parameters.
+      // We don't use parameters because the host's type serializers could change them.
       await tx.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }
     })
@@ -100,9 +104,9 @@ export function createMigrationStep(
     }
   }
 
-  /** Pauses because another process migrates. */
+  /** Waits because another process is migrating. */
   async function pauseForOther({ count }: Tries): Promise<void> {
-    // The holder only serves the messages: without a second connection for this query the wait goes on.
+    // The session is only needed for messages, so we continue without it if we can't get a second connection.
     const [[pid] = []] = await watch.read(HOLDER).catch(() => [])
     const holder = pid == null ? 'another process' : `another process (session ${pid})`
     if (performance.now() >= deadlineAt) {
@@ -114,7 +118,7 @@ export function createMigrationStep(
     await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
   }
 
-  /** Pauses because another session's transaction is in the way, and lets all other sessions through meanwhile. */
+  /** Waits because another transaction blocks us. Other sessions can proceed in the meantime. */
   async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
     const reason = describeWait(wait)
     if (performance.now() >= deadlineAt) {
@@ -132,23 +136,23 @@ export function createMigrationStep(
   }
 }
 
-/** The tries of a step. */
+/** The attempts of a step. */
 interface Tries {
   count: number
-  /** The migration of the latest try. */
+  /** The migration that was tried last. */
   migration: string | null
-  /** The latest wait that a poll found in this try. */
+  /** The last lock wait we saw during this attempt. */
   wait: LockWait | null
 }
 
-/** Selects the session that holds the advisory lock. pg_locks splits the key over two columns. */
+/** Selects the session that holds the advisory lock. `pg_locks` splits the key into two columns. */
 const HOLDER = `
   select pid::text from pg_catalog.pg_locks
    where locktype = 'advisory' and granted and objsubid = 1
      and classid::bigint = ${MIGRATION_LOCK_KEY} >> 32 and objid::bigint = ${MIGRATION_LOCK_KEY} & 4294967295
      and database = (select oid from pg_catalog.pg_database where datname = current_database())`
 
-/** Creates a warning that is logged only every few seconds. */
+/** Creates a function that logs a warning, but only once every few seconds. */
 function createWarning(logger: Logger): (message: string) => void {
   let warnedAt = Number.NEGATIVE_INFINITY
   return (message) => {
@@ -171,8 +175,8 @@ function isLockFault(error: unknown): boolean {
 // --- Inside the transaction ---
 
 async function prepareTransaction(tx: TransactionSql): Promise<void> {
-  // A host's deadlines must not end a migration; transaction_timeout exists since PostgreSQL 17. With an empty search_path a
-  // migration's name without a schema is an error, and cannot mean a table of the host.
+  // The host's timeouts must not interrupt a migration (`transaction_timeout` exists since PostgreSQL 17). The empty
+  // `search_path` makes unqualified names fail, so that a migration can't accidentally use one of the host's tables.
   await tx.unsafe(`
     select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
      where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
@@ -181,7 +185,7 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
     set local search_path = ''`)
 }
 
-/** @throws Error before the first file, which would leave an error that is hard to understand */
+/** @throws Error before the first file is applied, because its errors would be hard to understand */
 async function refuseServer(tx: TransactionSql): Promise<void> {
   const [[version = '', number, encoding = ''] = []] = await readText(
     tx,
@@ -205,8 +209,9 @@ async function readPending(
 }
 
 async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
-  // Instead of to_regclass, whose "not found" a session remembers even after another session's commit. Reading these catalogs
-  // locks tables, and with the first lock on a table a session takes note of other commits.
+  // We don't use `to_regclass` because a session caches that a table doesn't exist, even after another
+  // session has committed it. Querying the catalogs locks tables, and taking a lock makes the session process
+  // other sessions' commits.
   const tables = await readText(
     tx,
     `select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -226,7 +231,8 @@ async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
 
 async function createMigrationsTable(tx: TransactionSql): Promise<void> {
   const [schema] = await readText(tx, `select to_regnamespace('business_api')::text`)
-  // Instead of "if not exists", which needs the right to create schemas even if an administrator has created this schema.
+  // We don't use "if not exists" because it requires the privilege to create schemas, even if an administrator has
+  // already created this one.
   if (schema?.[0] == null) await tx.unsafe('create schema business_api')
   await tx.unsafe(MIGRATIONS_TABLE)
 }
@@ -240,7 +246,7 @@ async function applyText(tx: TransactionSql, { name, text }: Migration): Promise
   }
 }
 
-/** Runs the work, and meanwhile polls the lock waits of the working session. */
+/** Runs `work` while polling what its session is waiting for. */
 async function observed(
   watch: LockWatch,
   session: string,

@@ -10,22 +10,22 @@ export const BASELINE = '0001-baseline.sql'
 const SQL = join(import.meta.dirname, '..', '..', '..', 'sql')
 
 /**
- * Reads the database's definition: the files of `sql/`, one for each noun, by name.
+ * Reads the definition of the database, which is one file in `sql/` for each kind of object.
  *
- * @param directory default: `sql/` of this package
+ * @param directory defaults to the `sql/` directory of this package
  */
 export function readDefinition(directory: string = SQL): MigrationTexts {
   return readSqlFiles(directory)
 }
 
 /**
- * Reads the migrations: the baseline, then the files of `sql/migrations/`. Until the first release the baseline is the definition
- * itself; a release freezes the baseline as a file of `sql/migrations/` (`.github/CONTRIBUTING.md`).
+ * Reads all migrations: the baseline first, then the files in `sql/migrations/`. Until the first release the baseline
+ * is the current definition. A release then freezes it as a file in `sql/migrations/` (see `.github/CONTRIBUTING.md`).
  *
- * `npm run build` replaces this module by one that holds the texts (embed-migrations.mjs), because a bundle has no folder `sql/`
- * beside it.
+ * `npm run build` replaces this module with one that includes the SQL (see embed-migrations.mjs), because there's no
+ * `sql/` directory next to a bundle.
  *
- * @param directory default: `sql/` of this package
+ * @param directory defaults to the `sql/` directory of this package
  */
 export function readMigrationTexts(directory: string = SQL): MigrationTexts {
   const folder = join(directory, 'migrations')

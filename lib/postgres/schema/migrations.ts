@@ -2,33 +2,33 @@ import { BusinessApiError, SCHEMA_TOO_NEW } from '../../base/errors.ts'
 import { readIndexStatements } from './index-statements.ts'
 import { type MigrationTexts, readMigrationTexts } from './migration-texts.ts'
 
-/** An applied migration in the database's table of migrations. */
+/** A migration that has been applied to the database. */
 export interface AppliedMigration {
-  /** Number of the migration, from 1 without gaps. */
+  /** Number of the migration. Starts at 1 and has no gaps. */
   readonly id: number
-  /** Name of the file: `0001-businesses.sql`. */
+  /** Name of the file, such as `0001-businesses.sql`. */
   readonly name: string
-  /** True if versions of this package without this migration cannot run against the migrated schema. */
+  /** If `true`, versions of this package that don't know this migration can't use the migrated schema. */
   readonly breaking: boolean
 }
 
-/** A migration of the package. */
+/** A migration in this package. */
 export interface Migration extends AppliedMigration {
-  /** True for statements that run outside a transaction: see concurrent-indexes.ts. */
+  /** If `true`, its statements run outside a transaction. See concurrent-indexes.ts. */
   readonly isConcurrent: boolean
   readonly text: string
 }
 
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/
 
-/** Key of the advisory lock: "business" in ASCII, an unlikely key for other uses of advisory locks in the host's database. */
+/** Key of the advisory lock. It's "business" in ASCII, which is unlikely to be used by the host for something else. */
 export const MIGRATION_LOCK_KEY = '7094703731946386291'
 
 /**
- * Reads migrations, in order.
+ * Reads the migrations in order.
  *
- * @param texts the migrations by file name. Default: the migrations of this package
- * @throws Error naming a file whose name, number or mark is wrong
+ * @param texts the migrations by file name. Defaults to those of this package
+ * @throws Error with the name of a file whose name, number or mark is invalid
  */
 export async function readMigrations(texts: MigrationTexts = readMigrationTexts()): Promise<Migration[]> {
   const files = Object.entries(texts).sort(([name], [other]) => (name < other ? -1 : 1))
@@ -51,11 +51,11 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
   return { id, name, breaking: marks.includes('breaking'), isConcurrent, text }
 }
 
-/** Reads the words after `--!` in the first line. */
+/** Returns the words after `--!` in the first line. */
 function readMarks(name: string, text: string): readonly string[] {
   const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   const marks = directive.split(/\s+/).filter((mark) => mark !== '')
-  // Rejected here, because a misspelt mark would show only in failures of old processes.
+  // We check this here because a misspelled mark would go unnoticed until old processes fail.
   const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
   if (unknown !== undefined) {
     throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
@@ -63,32 +63,32 @@ function readMarks(name: string, text: string): readonly string[] {
   return marks
 }
 
-// --- Migrations in the database and in the package ---
+// --- Comparing the database with the package ---
 
-/** A number under which the database holds another migration than this package. */
+/** A number that refers to different migrations in the database and in this package. */
 export interface RenamedMigration {
   readonly id: number
-  /** File name of the migration that the database holds. */
+  /** File name of the migration in the database. */
   readonly applied: string
   /** File name of the migration in this package. */
   readonly known: string
 }
 
-/** The progress of migrations in a database. */
+/** Compares the migrations in a database with those in this package. */
 export interface SchemaState {
-  /** Number of the newest migration that the database holds; 0 for none. */
+  /** Number of the latest migration in the database, or 0 if there is none. */
   readonly current: number
-  /** This package's newest migration number. */
+  /** Number of the latest migration in this package. */
   readonly latest: number
-  /** Migrations of this package that the database does not hold, in order. */
+  /** Migrations in this package that haven't been applied, in order. */
   readonly pending: readonly Migration[]
-  /** Migrations that a newer version of the package has applied, in order. */
+  /** Migrations that were applied by a newer version of this package, in order. */
   readonly newer: readonly AppliedMigration[]
-  /** Migrations of a version with other numbers, in order. Such a schema is unknown to this version. */
+  /** Migrations whose numbers mean something else in this version, in order. This version can't use such a schema. */
   readonly renamed: readonly RenamedMigration[]
 }
 
-/** Compares the migrations that a database holds with those of the package. */
+/** Compares the migrations in a database with those in this package. */
 export function compareMigrations(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
@@ -107,13 +107,14 @@ export function compareMigrations(
 }
 
 /**
- * Rejects a database that would stay unusable after migrating.
+ * Throws if a database can't be used even after migrating it.
  *
- * @throws `BusinessApiError` with code `schema_too_new` when a newer version has applied a breaking migration
- * @throws Error naming the migrations of a gap (see {@link gapOf}), or one that the database holds under another name
+ * @throws `BusinessApiError` with code `schema_too_new` if a newer version has applied a breaking migration
+ * @throws Error with the names of migrations that were skipped (see {@link gapOf}) or have a different name
+ *   in the database
  */
 export function refuseUnusable(state: SchemaState): void {
-  // Checked first, because the other checks compare numbers.
+  // This comes first because the other checks compare numbers.
   const [renamed] = state.renamed
   if (renamed) {
     throw new Error(`Cannot use this database: ${describeRenamed(renamed)}; ${RENAMED_ADVICE}`)
@@ -130,25 +131,25 @@ export function refuseUnusable(state: SchemaState): void {
   if (gap.length > 0) throw new Error(`Cannot use this database: ${describeGap(gap)}`)
 }
 
-/** The remedy for a database with other numbers of migrations, for messages. */
+/** What to do about a database whose migrations are numbered differently, used in messages. */
 export const RENAMED_ADVICE =
   'use the version of business-api-kit that migrated it, or migrate an empty database'
 
-/** Describes a migration under whose number the package has another migration. */
+/** Describes a migration whose number means something else in this package. */
 export function describeRenamed({ id, applied, known }: RenamedMigration): string {
   return `migration ${id} is '${applied}' in the database and '${known}' in this version`
 }
 
 /**
- * Names the migrations that the database does not hold although it holds later migrations. Migrations are applied in order, all
- * or nothing, and leave no gap: rows were lost, or the schema comes from elsewhere. Applying the missing migrations again
- * would fail halfway at best.
+ * Returns the names of skipped migrations, i.e. those that are missing although later ones have been applied. Because
+ * migrations are applied in order, this means that rows were deleted or that the schema comes from somewhere else.
+ * Applying the missing ones again would fail halfway at best.
  */
 export function gapOf({ pending, current }: SchemaState): readonly string[] {
   return pending.filter(({ id }) => id < current).map(({ name }) => name)
 }
 
-/** Describes a gap. @param names file names of the missing migrations: see {@link gapOf} */
+/** Describes skipped migrations. @param names file names of the missing migrations, see {@link gapOf} */
 export function describeGap(names: readonly string[]): string {
   const rows = names.length === 1 ? 'has no row' : 'have no rows'
   return `${names.join(', ')} ${rows} in business_api.migrations, though later migrations are applied`
@@ -165,16 +166,20 @@ export const MIGRATIONS_TABLE = `create table if not exists business_api.migrati
   constraint migrations_pkey primary key (id)
 )`
 
-/** Writes the statement that records a migration. The checked values hold only digits, lower-case letters and hyphens. */
+/**
+ * Returns the statement that records a migration. The values are safe because they can only have digits, lowercase
+ * letters and hyphens.
+ */
 export function recordStatement({ id, name, breaking }: AppliedMigration): string {
   return `insert into business_api.migrations (id, name, breaking) values (${id}, '${name}', ${breaking})`
 }
 
 /**
- * Writes migrations as a script for psql, for administrators who let no program change the schema. After the script,
- * `migrate` has nothing to do. With `ON_ERROR_STOP` a failed statement ends the script, and earlier migrations stay applied.
+ * Returns migrations as a psql script, for administrators who don't let programs change their schema. After running it,
+ * `migrate` has nothing left to do. With `ON_ERROR_STOP`, the script stops at a failed statement and earlier migrations
+ * stay applied.
  *
- * @param isFirst true if the database holds no migration yet
+ * @param isFirst `true` if no migrations have been applied yet
  */
 export function writeMigrationScript(migrations: readonly Migration[], isFirst: boolean): string {
   const parts = migrations.map((migration, index) => {
@@ -193,7 +198,10 @@ set local lock_timeout = '1s';
 set local search_path = '';
 do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK_KEY}); end $$;`
 
-/** Writes a check of the previous migration, because without `ON_ERROR_STOP` psql goes on after a failed migration. */
+/**
+ * Returns a check for the previous migration. It's needed because without `ON_ERROR_STOP` psql continues
+ * after an error.
+ */
 function writeGuard({ id, name }: Migration): string {
   return `do $$ begin
   if (select coalesce(max(id), 0) from business_api.migrations) <> ${id - 1} then

@@ -1,6 +1,7 @@
-// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.more.ts runs
-// every verb of the store with these roles, and fails for a table that no role's list mentions. Functions need no list: a function that
-// runs with the caller's privileges does nothing that the privileges on tables do not allow.
+// The minimum privileges of database roles. This file is long because we keep them all in one place.
+// test/store/privileges.more.ts runs all the store's methods with these roles, and fails if a table isn't mentioned for
+// any of them. Functions don't have to be listed unless they run as the owner, because table privileges limit what they
+// can do.
 
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
@@ -8,10 +9,10 @@ import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { CREATED_KINDS, RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 
-/** A part of an application. Each part can have a database role of its own; several parts may share a role. */
+/** A part of an application. Parts may have separate database roles or share them. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
 
-/** Privileges on a table: `true` for the whole table, else the columns. */
+/** Privileges on a table, either `true` for all columns or a list of columns. */
 export interface TablePrivileges {
   readonly select?: true | readonly string[]
   readonly insert?: true
@@ -21,24 +22,32 @@ export interface TablePrivileges {
 
 /** Privileges inside the schema `business_api`. */
 export interface Privileges {
-  /** The part's purpose, shown with the grants. */
+  /** What the part does. Shown along with the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /** The functions with the privileges of the schema's owner that the part executes. Every part executes all other functions. */
+  /**
+   * Functions with the schema owner's privileges that this part may execute. All other functions are granted
+   * to every part.
+   */
   readonly functions?: readonly string[]
 }
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations, and a statement or transaction on another shard is rejected. */
+/**
+ * Every part needs these to explain errors by the state of the migrations, and to reject statements on the wrong shard.
+ */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
 
-/** For parts that run in their own process: a sharded store's first process writes the map. */
+/** Parts that run in their own process need this because the first process of a sharded store writes the map. */
 const PROCESS: Lists = merge(BASE, { tables: { shard_places: { insert: true } } })
 
-/** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
+/**
+ * For parts that write events along with their deliveries. They can only read the state and the event
+ * types of endpoints.
+ */
 const PUBLISHING: Lists = {
   tables: {
     events: { select: ['organization_id', 'id', 'type', 'delivery_prefix'], insert: true },
@@ -54,7 +63,7 @@ const PUBLISHING: Lists = {
   functions: ['make_days', 'make_days_ahead'],
 }
 
-/** For parts that reserve idempotency keys. The updates take over an expired entry. */
+/** For parts that reserve idempotency keys. Updates are needed to take over an expired entry. */
 const IDEMPOTENCY: Lists = {
   tables: {
     idempotency_keys: {
@@ -65,17 +74,17 @@ const IDEMPOTENCY: Lists = {
   },
 }
 
-/** The columns that every change of a record sets. */
+/** Columns that are set by every update of a record. */
 const CHANGED = ['changed_xid', 'updated_at'] as const
 
 /**
- * Gives the privileges on the records of kinds, by their columns.
+ * Returns the privileges on the tables of some record kinds.
  *
- * - `read`: every column.
- * - `add`: every column of new records, with the function of their representation.
- * - `import`: the same, also for a client, which is written into the row of its business.
- * - `change`: the same, and what a change may set.
- * - `erase`: personal values, and whole records.
+ * - `read`: all columns.
+ * - `add`: all columns of new records, and the function that builds their representation.
+ * - `import`: same as `add`, plus what's needed to write a client into the row of its business.
+ * - `change`: same as `add`, plus the columns that a change may set.
+ * - `erase`: personal data, and whole records.
  */
 function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: readonly RecordKind[]): Lists {
   const lists = kinds.map((kind): Lists => {
@@ -105,7 +114,7 @@ const API = merge(
   PUBLISHING,
   IDEMPOTENCY,
   records('add', CREATED_KINDS),
-  // Columns that the API lists.
+  // Columns shown in the API's lists.
   records(
     'read',
     RECORD_KINDS.filter((kind) => kind !== 'payment'),
@@ -139,12 +148,12 @@ const API = merge(
 
 const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
-    // Of the host's own routes: nothing is written for a revoked key.
+    // For the host's own routes, because a revoked key must not write anything.
     api_keys: { select: ['organization_id', 'id', 'expires_at', 'revoked_at'] },
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
     number_series: { select: true, insert: true, update: ['last'] },
-    // Of reversed payments.
+    // For reversed payments.
     audit_entries: { insert: true },
   },
 })
@@ -176,14 +185,14 @@ const SETTINGS = merge(PROCESS, {
     endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
     endpoint_activity: { select: true },
     api_requests: { select: true },
-    // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
+    // Moving a delivery between the two tables locks its row, which requires the privilege to update a column.
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, insert: true },
     event_days: { select: true },
     event_ids: { select: true, insert: true },
     delivery_attempts: { select: true },
-    // The records of a backfill.
+    // For backfills.
     businesses: {
       select: [
         'organization_id',
@@ -198,7 +207,7 @@ const SETTINGS = merge(PROCESS, {
   functions: ['make_days', 'make_days_ahead'],
 })
 
-/** For the import of records. */
+/** For importing records. */
 const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
@@ -211,8 +220,8 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       update: ['due_at', 'attempts', 'is_backing_off', 'claim_token', 'claimed_at', 'lease_until'],
       delete: true,
     },
-    // Rows are locked before a delete, and locking needs the privilege to update a column. These columns are harmless: no update of
-    // them moves a row to another organization.
+    // Rows are locked before they're deleted, and locking requires the privilege to update a column. These columns are
+    // harmless because they can't be used to move a row to another organization.
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, update: ['traceparent'], delete: true },
     event_ids: { select: true, delete: true },
@@ -281,7 +290,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
   ],
 })
 
-/** For deleting organizations and erasing a business's personal values. */
+/** For deleting organizations and erasing the personal data of businesses. */
 const ERASING = merge(records('erase', RECORD_KINDS), {
   tables: {
     api_keys: { select: true, update: ['revoked_at'], delete: true },
@@ -337,7 +346,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   },
 }
 
-/** Every part, in the order of the lists. */
+/** All parts, in the order of {@link PRIVILEGES}. */
 export const PARTS = Object.keys(PRIVILEGES) as readonly Part[]
 
 function merge(...lists: readonly Lists[]): Lists {

@@ -11,37 +11,41 @@ import {
   type SchemaState,
 } from './migrations.ts'
 
-// A schema that does not fit this version shows only in the errors of statements. A check of the version beforehand would cost
-// every call one more statement.
+// We only find out that the schema doesn't match this version when a statement fails. Checking beforehand would cost an
+// additional statement for every call.
 
-/** Codes for an object that a statement names and PostgreSQL does not find. */
+/** Error codes for objects that don't exist. */
 const NOT_FOUND = [
   '3F000', // invalid_schema_name
   '42P01', // undefined_table
   '42703', // undefined_column
   '42704', // undefined_object
   '42883', // undefined_function
-  '42P10', // invalid_column_reference: no such unique constraint for ON CONFLICT
+  '42P10', // invalid_column_reference: there's no such unique constraint for ON CONFLICT
 ]
 
 const INSUFFICIENT_PRIVILEGE = ['42501']
 
-/** Sends a statement that returns one row of text columns. */
+/** Runs a statement that returns a single row of text columns. */
 export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
 
-/** Returns the library's error for an error of PostgreSQL that what it was to write, or the state of the schema, explains; else the error itself. */
+/**
+ * Turns a PostgreSQL error into one of ours if the state of the schema or the data being written explains it. Otherwise
+ * returns the error unchanged.
+ */
 export type ExplainError = (error: unknown) => Promise<unknown>
 
-/** Age at which the state is read again, in ms: a migration may have been applied. */
+/** How long the state is cached, in ms. A migration may have been applied since then. */
 const STATE_MS = 1000
 
 /**
- * Creates the explainer that finds a schema problem behind an error. Statements that fail together read the state once.
+ * Creates a function that explains errors by the state of the schema. Statements that fail together read the
+ * state only once.
  *
- * @param send a function that does not explain its own errors
- * @param migrations default: the migrations of this package
+ * @param send must not explain its own errors
+ * @param migrations defaults to the migrations of this package
  */
 export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): ExplainError {
   let state: Promise<SchemaState> | undefined
@@ -60,7 +64,7 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
     if (rejected !== null) return rejected
     if (hasCode(error, INSUFFICIENT_PRIVILEGE)) return denied(error)
     if (!hasCode(error, NOT_FOUND)) return error
-    // If the state cannot be read, the original error stands.
+    // If we can't read the state, we keep the original error.
     const schema = await readState().catch(() => null)
     return (schema && explain(schema, error)) ?? error
   }
@@ -97,7 +101,10 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
   )
 }
 
-/** Reads the state of the migrations, in two statements: PostgreSQL rejects a statement that names a missing table. */
+/**
+ * Reads the state of the migrations. This takes two statements because PostgreSQL rejects one that uses
+ * a missing table.
+ */
 export async function readSchemaState(send: SendRow, migrations?: MigrationTexts): Promise<SchemaState> {
   return compareMigrations(await readApplied(send), await readMigrations(migrations))
 }

@@ -1,23 +1,23 @@
-/** Requirements for a database that holds the schema. */
+/** The properties of a server that decide whether it can have the schema. */
 export interface ServerKind {
-  /** `18.0`. */
+  /** For example `18.0`. */
   readonly version: string
-  /** `180000`. */
+  /** For example `180000`. */
   readonly versionNumber: number
-  /** `UTF8`. */
+  /** For example `UTF8`. */
   readonly encoding: string
 }
 
-/** Why a database cannot hold the schema. */
+/** The reason why a database can't have the schema. */
 export interface ServerFault {
   readonly message: string
   readonly advice: string
 }
 
-/** The oldest version that the README names. */
+/** Oldest supported version, as listed in the README. */
 const VERSION_MIN = 140_000
 
-/** Finds why a database cannot hold the schema; null if the database can. */
+/** Returns the reason why a database can't have the schema, or `null` if it can. */
 export function findServerFault({ version, versionNumber, encoding }: ServerKind): ServerFault | null {
   if (versionNumber < VERSION_MIN)
     return { message: `PostgreSQL ${version} is too old`, advice: 'use PostgreSQL 14 or later' }

@@ -13,47 +13,56 @@ import {
 import type { ResultColumns, Value } from './statement.ts'
 import { askEach, write } from './write.ts'
 
-// Every change is one statement of these steps, and the record is locked from the first one on:
+// Every change is a single statement with these steps. The first one locks the record.
 //
-//   before       the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
-//   after        as it will be; no row if it does not allow the change; of a repeat, as it is
-//   represented  its representation
-//   reserved     the idempotency key, with the representation as the reply
-//   written      the update
-//   published    the events, their placeholders filled in from the representation
+//   before       the current record, and `is_repeat` if an earlier attempt has already made this change
+//   after        the new record; no row if the change isn't allowed, or the current record if it's a retry
+//   represented  the representation of the new record
+//   reserved     reserves the idempotency key, with the representation as the reply
+//   written      updates the record
+//   published    writes the events, replacing their placeholders with values from the representation
 
-/** The values of every change, besides its resource's. */
+/** Values that are bound by every change, in addition to those of the resource. */
 export interface ChangeValues extends WriteValues {
   readonly recordId: string
-  /** The states that allow the change, as JSON; null: any. */
+  /** JSON array of the states that allow the change, or `null` for any state. */
   readonly from: string | null
 }
 
-/** The columns of a change's result, after those of every write. */
+/** The result columns of a change, after those of every write. */
 export type ChangeColumn = 'representation' | 'state' | 'reason'
 
-/** The steps and columns by which the changes of resources differ. */
+/** The steps and columns that differ between resources. */
 export interface ChangeParts {
   readonly of: RecordTable
-  /** The column with the state of the record. */
+  /** The column that has the record's state. */
   readonly state: string
-  /** The steps from `before` to `after`, and those that the representation needs. Default {@link afterIfAllowed}. */
+  /** The steps from `before` to `after`, and those needed by the representation. Defaults to {@link afterIfAllowed}. */
   readonly after?: readonly string[]
-  /** JSON text, made from the row of {@link ChangeParts.from}. Default that of the table. */
+  /**
+   * SQL expression for the JSON text, based on the row of {@link ChangeParts.from}. Defaults to
+   * the table's representation.
+   */
   readonly representation?: string
-  /** Default `after`. */
+  /** Defaults to `after`. */
   readonly from?: string
-  /** The assignments of the update, from the row `after`. Default those of the columns that a change may set. */
+  /** The assignments of the update, based on the row `after`. Defaults to all columns that can be changed. */
   readonly set?: string
-  /** SQL condition: the row already has the target values. Default: this change was applied before. */
+  /**
+   * SQL condition that is true if there's nothing to update. By default, this is when the same change
+   * was applied before.
+   */
   readonly isDone?: string
-  /** Further steps that write. Default none. */
+  /** Additional steps that write. None by default. */
   readonly alongside?: readonly string[]
-  /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
+  /** The events as `jsonb`, which may depend on `before` and `after`. Defaults to the events of the change. */
   readonly events?: string
-  /** The values of placeholders besides the representation, as `json`. */
+  /** Additional values for placeholders that aren't in the representation, as `json`. */
   readonly facts?: string
-  /** Why a change is rejected although the record's state allows it; null: because of the state. */
+  /**
+   * The reason why a change is rejected even though the record's state allows it. `null` means it's because
+   * of the state.
+   */
   readonly reason?: string
 }
 
@@ -104,15 +113,15 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/** The assignments that show syncing clients a change: every update of a record makes them. */
+/** Assignments that make an update visible to syncing clients. Every update of a record must include them. */
 export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
-/** Maximum number of changes of one record between two tries of the same change. */
+/** How many of a record's latest changes we remember to detect retries. */
 const LATEST_CHANGES = 10
 
 const WITH_THIS_CHANGE = `latest_changes = (array[@writeId::text] || before.latest_changes)[:${LATEST_CHANGES}]`
 
-/** A condition: the record's state allows the change. */
+/** Builds the condition that the record's state allows the change. */
 export function isAllowed(state: string): string {
   return `(
     @from::text is null or before.is_repeat
@@ -120,17 +129,20 @@ export function isAllowed(state: string): string {
   )`
 }
 
-/** The step `after` of a change that sets the columns of a table as given, if the record's state allows the change. */
+/** Builds the step `after` of a change that simply sets the given columns if the record's state allows it. */
 export function afterIfAllowed(of: RecordTable, state: string): string {
   return `after as (select ${afterChange(columnsOf(of))} from before where ${isAllowed(state)})`
 }
 
-/** The values of `@set`, as JSON of strings. NaN is not a JSON number, but PostgreSQL has one and rejects it. */
+/**
+ * Serializes `@set` as a JSON object of strings. We convert numbers to strings because NaN isn't valid in JSON, while
+ * PostgreSQL can parse it and reject it.
+ */
 export function setOf(values: object): string {
   return JSON.stringify(values, (_, value) => (typeof value === 'number' ? String(value) : value))
 }
 
-/** Sends the statement of a change and tells its outcome. */
+/** Sends the statement of a change and returns its outcome. */
 export function writeChange<Values, Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
@@ -161,7 +173,7 @@ export function writeChange<Values, Representation, Reason extends string = neve
   )
 }
 
-/** Builds the verb that sets columns of a record as given. */
+/** Creates the method that sets columns of a record. */
 export function changeVerb<Changes extends object, Representation>(
   database: RecordDatabase,
   statements: WriteStatements<ChangeValues & { readonly set: string }, ChangeColumn>,
@@ -179,7 +191,7 @@ function refusalOf<Reason extends string>({
   state,
   reason,
 }: ResultColumns<ChangeColumn, never>): Refused<Reason> | undefined {
-  // It was allowed, and only came too late.
+  // The change was allowed, but too late.
   if (representation !== null) return undefined
   if (state === null) return { outcome: 'not_found' }
   return { outcome: 'refused', state, reason: (reason ?? 'state') as Reason }

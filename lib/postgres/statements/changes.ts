@@ -1,14 +1,13 @@
 import { type BatchStatement, defineBatch } from './statement.ts'
 
-// Lists of changes. A transaction gets an id with its first write and may commit much later, so commit order differs from id order. But
-// every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and the writes of the
-// transaction are visible. So a pass notes the floor with the first page and goes on by (changed_xid, id). The next pass begins at the
-// floor, because every write that was invisible at the first page has an id from the floor on. Records of a transaction that stays open
-// are not shown before the commit; records that changed meanwhile come again with every pass.
-//
-// A pass from a time goes by (updated_at, id) instead. The pass over all records is a pass from a time.
+// Lists of changes. A transaction gets its ID with its first write but may commit much later, so IDs aren't in commit
+// order. However, every transaction below the oldest running ID (`floor`, the snapshot's xmin) has ended, so its writes
+// are visible. A pass therefore remembers the floor of its first page and then continues by (changed_xid, id). The next
+// pass starts at that floor, because any write that wasn't visible to the first page has an ID at or above it. Records
+// of a long transaction don't show up until it commits, and records changed in the meantime are repeated in every pass.
+// A pass that starts at a time goes by (updated_at, id) instead. A pass over all records is one of these.
 
-/** The columns of a page: see `AdmittedPage` in lib/access/admission.ts. */
+/** The columns of a page. See `AdmittedPage` in lib/access/admission.ts. */
 export type PageColumn = 'page' | 'next' | 'position'
 
 /** A statement that reads pages for any number of requests. */
@@ -18,7 +17,7 @@ export type PageStatement<Values> = BatchStatement<
   'page'
 >
 
-/** Builds the statement of a page. @param listed a subquery that returns one row with a page's columns */
+/** Builds the statement of a page. @param listed a subquery that returns one row with the page's columns */
 export function definePage<Values>(listed: string): PageStatement<Values> {
   return defineBatch({
     answer: { page: 'listed.page', next: 'listed.next', position: 'listed.position' },
@@ -27,43 +26,44 @@ export function definePage<Values>(listed: string): PageStatement<Values> {
   })
 }
 
-/** The values of a page of changes by transaction. Ids of transactions are decimal numbers. */
+/** Values of a page of changes by transaction. Transaction IDs are decimal numbers. */
 export interface ChangesValues {
   readonly tableIdentity: string
-  /** The record after which the page begins; with the empty id: the first record of the transaction. */
+  /** The page starts after this record. If `id` is empty, it starts with the first record of the transaction. */
   readonly xid: string
   readonly id: string
-  /** Null for the first page of a pass. */
+  /** `null` for the first page of a pass. */
   readonly floor: string | null
-  /** The first transaction that the pass does not show; null for the first page of a pass. */
+  /** The first transaction that isn't part of the pass. `null` for the first page. */
   readonly ceiling: string | null
 }
 
-/** The values of a page of changes by time. */
+/** Values of a page of changes by time. */
 export interface TimesValues {
   readonly time: string
   readonly id: string
-  /** Null for the first page of a pass. */
+  /** `null` for the first page of a pass. */
   readonly tableIdentity: string | null
   readonly floor: string | null
 }
 
 /**
- * The statements for a list of changes. In the results `next` is the position behind the page, null for the last page, and `position`
- * the start of the next pass, null if the given position belongs to another table, for example after a restore.
+ * The statements for a list of changes. In their results, `next` is where the next page starts, or `null` on the last
+ * page. `position` is where the next pass starts, or `null` if the given position belongs to another table, for example
+ * after a restore.
  */
 export interface ChangesStatements {
   readonly changes: PageStatement<ChangesValues>
   readonly times: PageStatement<TimesValues>
 }
 
-/** The representations of the rows named `record`, joined into a JSON array. */
+/** The representations of all rows named `record`, joined into a JSON array. */
 export const JOINED = `'[' || coalesce(pg_catalog.string_agg(record.representation, ','), '') || ']'`
 
 /**
  * Builds the statements for a list of changes.
  *
- * @param rows the records, with the columns that every record table has
+ * @param rows the records, with the columns that all record tables have
  */
 export function defineChanges(table: string, rows: string): ChangesStatements {
   return {
@@ -77,7 +77,7 @@ export function defineChanges(table: string, rows: string): ChangesStatements {
         isSameTable: 'snapshot.table_identity = @tableIdentity::text',
         key: 'changed_xid',
         after: '(select @xid::text::xid8)',
-        // In a restored database records may have ids of transactions that are still to come.
+        // In a restored database, records may have transaction IDs that are still in the future.
         below: (row) => `${row}changed_xid < snapshot.ceiling`,
         continued: `
           'c ' || snapshot.table_identity || ' ' || joined.last_key || ' ' || snapshot.floor || ' ' || snapshot.ceiling
@@ -106,17 +106,20 @@ export function defineChanges(table: string, rows: string): ChangesStatements {
 interface PageParts {
   readonly table: string
   readonly rows: string
-  /** Further columns of the row `snapshot`. */
+  /** More columns of the row `snapshot`. */
   readonly snapshot: string
-  /** A condition: the position is of this table. */
+  /** A condition that the position belongs to this table. */
   readonly isSameTable: string
-  /** The column before the id in the order of the pass. */
+  /** The column that is sorted by before the ID. */
   readonly key: string
-  /** The value after which the page begins. Hidden in a subquery, so no value promises a cheaper plan. */
+  /**
+   * The page starts after this value. It's in a subquery so that PostgreSQL doesn't expect a cheaper plan for
+   * a known value.
+   */
   readonly after: string
-  /** A condition, by the row's name with a dot: the row belongs to the pass. */
+  /** Builds the condition that a row is part of the pass, given the row's name and a dot. */
   readonly below: (row: string) => string
-  /** The position behind the last record. */
+  /** The position after the last record. */
   readonly continued: string
 }
 

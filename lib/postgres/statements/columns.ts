@@ -7,12 +7,12 @@ import {
 } from '../../resources/columns.ts'
 import type { Value } from './statement.ts'
 
-// The parts of statements that follow from the columns of a table. Each parameter of a new record has the name of its column.
+// Parts of statements that are derived from a table's columns. A new record's parameters are named after its columns.
 
-/** A new record's columns, as values of a statement. */
+/** The columns of a new record, as values of a statement. */
 export type ColumnValues = Readonly<Record<string, Value>>
 
-/** Gives the values of a new record. */
+/** Returns the column values of a new record. */
 export function valuesOf(columns: readonly NamedColumn[], record: object): ColumnValues {
   const values: Record<string, Value> = {}
   for (const { field, name } of columns) {
@@ -22,21 +22,21 @@ export function valuesOf(columns: readonly NamedColumn[], record: object): Colum
   return values
 }
 
-/** The value of a new record for a column. */
+/** Builds the expression for a column of a new record. */
 export function given({ name, type }: NamedColumn): string {
   return type === 'text' ? `@${name}::text` : `@${name}::text::${type}`
 }
 
-/** Joins the names of columns. @param of a row's name, with a dot */
+/** Joins column names. @param of a row's name, followed by a dot */
 export function namesOf(columns: readonly NamedColumn[], of = ''): string {
   return columns.map(({ name }) => of + name).join(', ')
 }
 
 /**
- * Builds the insert of a new record, which writes nothing if the record is there already.
+ * Builds the insert of a new record. Nothing is written if the record already exists.
  *
- * @param from the step without a row if nothing may be written
- * @param replaced SQL in place of the given values, by the names of columns
+ * @param from the step that has no row if nothing may be written
+ * @param replaced SQL to use instead of the given values, by column name
  */
 export function insertInto(
   table: string,
@@ -53,9 +53,9 @@ export function insertInto(
 }
 
 /**
- * Builds the columns of a record after a change: as given, else as before.
+ * Builds the columns of a record after a change. Each one has the new value if given, otherwise the old one.
  *
- * @param replaced SQL in place of these values, by column
+ * @param replaced SQL to use instead, by column name
  */
 export function afterChange(
   columns: readonly NamedColumn[],
@@ -70,9 +70,10 @@ export function afterChange(
 }
 
 /**
- * A column after the change: the given value, else the previous one; in a repeat the current one.
+ * Builds a column after the change, which is the new value if given, otherwise the old one. A retry always keeps the
+ * current value.
  *
- * @param field of the given values, as JSON of strings: `@set`
+ * @param field its name in `@set`, which is a JSON object of strings
  */
 function orBefore(column: string, field: string, type: ColumnType): string {
   return `
@@ -82,7 +83,7 @@ function orBefore(column: string, field: string, type: ColumnType): string {
     end as ${column}`
 }
 
-/** Builds the assignments of a change, from a row. @param also the names of columns that the change computes itself */
+/** Builds the assignments of a change from a row. @param also names of columns that the change computes itself */
 export function assign(
   columns: readonly NamedColumn[],
   { row = 'after', also = [] }: { readonly row?: string; readonly also?: readonly string[] } = {},
@@ -93,11 +94,7 @@ export function assign(
     .join(', ')
 }
 
-/**
- * Builds the representation of a row.
- *
- * @param more further arguments of the function, by name
- */
+/** Builds the representation of a row. @param more additional arguments of the function, by name */
 export function represent(
   table: RecordTable,
   row: string,

@@ -7,18 +7,18 @@ import { GONE_ON, OUTCOME_COLUMNS, type Reserve } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 import type { AskForWrite } from './write.ts'
 
-/** A statement that writes several creations of one organization. */
+/** A statement that creates several records of one organization. */
 export type CreationBatch = FixedStatement<BatchValues, 'outcomes' | 'due'>
 
 interface BatchValues {
   readonly organizationId: string
-  /** The values of each creation by name, as JSON. */
+  /** JSON array with the named values of each creation. */
   readonly creations: string
-  /** Null in a transaction. */
+  /** `null` in a transaction. */
   readonly lockTimeout: string | null
 }
 
-/** The parts of a creation's statement that concern one creation. */
+/** The parts of a creation's statement that are specific to each record. */
 interface CreationParts {
   readonly table: string
   readonly columns: readonly NamedColumn[]
@@ -28,8 +28,8 @@ interface CreationParts {
 }
 
 /**
- * Builds the statement that writes several creations of one organization. The parts are those of the statement for one creation, with
- * the creation's values in place of the parameters.
+ * Builds the statement that creates several records of one organization. It has the same parts as the statement for a
+ * single record, but uses each record's values instead of parameters.
  *
  * @param statement the one for a single creation
  */
@@ -74,32 +74,35 @@ export function defineCreationBatch(
   })
 }
 
-/** The parameters that have one value for all creations. */
+/** Parameters that are the same for all creations. */
 const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
 
-/** The same creation may come more than once: its events are published once. */
+/** If a batch has the same creation more than once, its events are only published once. */
 const FIRST_OF_EACH_RECORD =
   'select distinct on (given.id) given.* from creation as given order by given.id, given.place'
 
 const HAS_GONE_ON = `case when ${GONE_ON} then '1' else '0' end`
 
-/** Maximum number of an organization's running statements: while the first commits, the second is filled. */
+/** Maximum number of running statements per organization. While the first one commits, the second one is filled. */
 const UNDER_WAY_MAX = 2
 /** Maximum number of creations in a statement. */
 const CREATIONS_MAX = 16
-/** Maximum time that a batch waits for an idempotency key's lock, and a later batch for creations that are sent alone, in ms. */
+/**
+ * Maximum time in ms that a batch waits for the lock on an idempotency key, and that the next batch waits for creations
+ * that are sent on their own.
+ */
 const LOCK_MS = 100
 
-/** A statement for one creation, and the same for several. */
+/** A statement that creates one record, along with its variant for several. */
 export interface CreationStatement<Values, Column extends string> extends FixedStatement<Values, Column> {
   readonly batch: CreationBatch
 }
 
-/** A creation that waits for a statement. */
+/** A creation waiting to be sent. */
 interface Waiting<Values, Column extends string> {
   readonly values: Values & { readonly [Name in keyof Values]: Value }
   readonly wait: StatementWait
-  /** On the monotonic clock, in milliseconds. */
+  /** In milliseconds on the monotonic clock. */
   readonly askedAt: number
   resolve(answer: ResultColumns<Column, never> | Promise<ResultColumns<Column, never>>): void
   reject(error: unknown): void
@@ -112,9 +115,10 @@ interface Queue<Values, Column extends string> {
 }
 
 /**
- * Creates a creation's batches. Two statements of an organization are under way at once, and the creations that come
- * meanwhile share the next one: an organization that creates many records has one transaction for up to 16 of them, and no organization
- * waits for a lock of another. A batch that fails is given up, and each of its creations is sent alone: all are safe to repeat.
+ * Creates the batches of a creation. Each organization can have two running statements, and creations that arrive in
+ * the meantime share the next one. That way, an organization that creates many records needs just one transaction for
+ * up to 16 of them, and never waits for a lock of another organization. If a batch fails, its creations are sent one by
+ * one, which is fine because they're all safe to repeat.
  */
 export function createCreationBatches<Values extends object, Column extends string>(
   database: RecordDatabase,
@@ -146,9 +150,9 @@ export function createCreationBatches<Values extends object, Column extends stri
     if (queue.underWay === 0) queues.delete(organizationId)
   }
 
-  /** Rejects a creation that no caller waits for any more: it must not be written. */
+  /** Rejects a creation whose caller has stopped waiting, because it must not be written. */
   function isInTime({ wait, askedAt, reject }: Waiting<Values, Column>): boolean {
-    // A timer may come a millisecond early.
+    // Timers may fire up to a millisecond early.
     const isInTime = leftOf(wait, askedAt) >= 1
     if (!isInTime) reject(limits.timedOut(Math.round(performance.now() - askedAt)))
     return isInTime
@@ -163,11 +167,11 @@ export function createCreationBatches<Values extends object, Column extends stri
       resolve(answer)
       return answer
     })
-    // A creation that waits for a lock holds up no other for longer.
+    // If a creation is waiting for a lock, the others don't have to wait any longer than this.
     await withDeadline(Promise.allSettled(sent), LOCK_MS, () => {})
   }
 
-  /** Returns false if the statement has failed: the creation at fault gets the error when it runs alone. */
+  /** Returns `false` if the statement failed. The creation that caused it gets the error when it's sent on its own. */
   async function sendTogether(
     organizationId: string,
     creations: readonly Waiting<Values, Column>[],
@@ -191,16 +195,16 @@ export function createCreationBatches<Values extends object, Column extends stri
   return (organizationId, values, wait) =>
     new Promise((resolve, reject) => {
       const queue = queueOf(organizationId)
-      // An organization with less than an equal share of the places is kept out by no other.
+      // An organization that uses less than its fair share of the queue is never rejected because of the others.
       if (queue.waiting.length * queues.size >= pending) limits.rejectBeyond(pending)
       pending++
       queue.waiting.push({ values, wait, askedAt: performance.now(), resolve, reject })
-      // Together with the creations that come in the same turn of the event loop.
+      // Wait for more creations in the same turn of the event loop.
       if (queue.waiting.length === 1) setImmediate(start, organizationId, queue)
     })
 }
 
-/** Milliseconds that a creation may still take. */
+/** Returns the remaining time of a creation in milliseconds. */
 function leftOf({ atMostMs = Number.POSITIVE_INFINITY }: StatementWait, askedAt: number): number {
   return atMostMs - (performance.now() - askedAt)
 }

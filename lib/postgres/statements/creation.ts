@@ -21,13 +21,16 @@ import { askEach, type WriteAsks, write } from './write.ts'
 type NewValues = CreationValues & ColumnValues
 type OfKey = { readonly apiKeyId: string }
 
-/** The statements of a creation by the host's own code, or by an API key. */
+/** The statements of a creation, either by the host's own code or by an API key. */
 export interface CreationWrites<Values extends object, Column extends string> {
   readonly keyed: CreationStatement<Values & KeyValues, Column | OutcomeColumn>
   readonly keyless: CreationStatement<Values, Column | OutcomeColumn>
 }
 
-/** The statements of a creation. Only the roles of an API may read the API keys, so the host's own code has statements without them. */
+/**
+ * The statements of a creation. There are separate ones for the host's own code, because only API roles are allowed to
+ * read API keys.
+ */
 export interface CreationStatements<Column extends string> {
   readonly columns: readonly NamedColumn[]
   readonly ofHost: CreationWrites<NewValues, Column>
@@ -35,8 +38,8 @@ export interface CreationStatements<Column extends string> {
 }
 
 /**
- * A condition: the API key of a write is active. It may have been revoked since the check. No `exists`, of which PostgreSQL would
- * make a join, planned for a table that was empty then.
+ * A condition that the write's API key is active, because it may have been revoked since it was checked. We don't use
+ * `exists` because PostgreSQL would turn it into a join, planned for a table that was empty at the time.
  */
 export const IS_IN_FORCE = `((
   select true from business_api.api_keys key
@@ -48,8 +51,8 @@ export const IS_IN_FORCE = `((
 /**
  * Builds the statements of a creation.
  *
- * @param condition the record may be written; without steps of its own. Default: always
- * @param answer more result columns, without own steps. Default none
+ * @param condition whether the record may be written. Can't have its own steps. Defaults to always
+ * @param answer additional result columns, which can't have their own steps either. None by default
  */
 export function defineCreation<Column extends string = never>(
   table: string,
@@ -85,21 +88,21 @@ export function defineCreation<Column extends string = never>(
   }
 }
 
-/** Sending a creation and reading the outcome. */
+/** How a creation is sent and its outcome is read. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
-  /** Gives the values of the columns. Default the fields of the record. */
+  /** Returns the column values. Defaults to the fields of the record. */
   valuesOf?(record: NewRecord): ColumnValues
-  /** Tells why a statement did not go on although its key is free. */
+  /** Returns the reason why nothing was written even though the idempotency key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-  /** See {@link createCreationBatches}. Null: each creation is sent alone. */
+  /** See {@link createCreationBatches}. If `null`, each creation is sent on its own. */
   readonly limits: WaitLimits | null
 }
 
 type Done = { readonly outcome: 'created' }
 type Revoked = { readonly outcome: 'unauthenticated' }
 
-/** Builds the verb that creates a record. */
+/** Builds the method that creates a record. */
 export function createVerb<
   NewRecord extends { readonly id: string },
   Column extends string = never,

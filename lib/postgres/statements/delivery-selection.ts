@@ -3,22 +3,22 @@ import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
 import { textArray } from './fragments.ts'
 
-// Selects the deliveries that match a filter by the indexes of the delivery log. The cost of a selection depends on the
-// number of deliveries selected, not on the size of the table.
+// Selects the deliveries that match a filter, using the indexes of the delivery log. The cost depends on how many
+// deliveries are selected, not on the size of the table.
 
-/** Deliveries of one organization, the newest id first. */
+/** Selects an organization's deliveries, latest ID first. */
 export interface DeliverySelection {
   readonly organizationId: string
   readonly filter: DeliveryFilter
-  /** Maximum number of deliveries to select. */
+  /** Maximum number of deliveries. */
   readonly limit: number
-  /** Only deliveries with a smaller id; null: all. Default null. */
+  /** If set, only deliveries with smaller IDs are selected. Defaults to `null`. */
   readonly before?: string | null
-  /** Only deliveries of endpoints that are not removed. Default false. */
+  /** If `true`, deliveries of removed endpoints are excluded. Defaults to `false`. */
   readonly isRecoverable?: boolean
 }
 
-/** Builds the table with a delivery id's row. */
+/** Builds a table with the delivery that has this ID. */
 export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fragment {
   return sql`(
     select delivery.* from business_api.list_open_deliveries(${organizationId}::text, '{}', ${id}, ${id} || '!', 1) as delivery
@@ -29,9 +29,9 @@ export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fr
 }
 
 /**
- * Builds the table of the selected deliveries, which may have more rows than the limit. Without a filter the log is read along the primary
- * keys. With a filter, each state and endpoint is an index range, and the limit applies to each, so no range is read further than the
- * whole selection can need.
+ * Builds a table of the selected deliveries, which may have more rows than the limit. Without a filter, we scan the log
+ * by primary key. With a filter, each state and endpoint is a separate index range, and the limit is applied to each of
+ * them, so we never read more than the whole selection might need.
  */
 export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter, isRecoverable = false } = selection
@@ -46,12 +46,12 @@ export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
   )`
 }
 
-/** Builds the table of the open deliveries: see sql/38-delivery-log.sql. */
+/** Builds a table of open deliveries. See sql/38-delivery-log.sql. */
 function listOpen(sql: Sql, selection: DeliverySelection): Fragment {
   return sql`business_api.list_open_deliveries(${selected(sql, selection)})`
 }
 
-/** Builds the table of the finished deliveries: see sql/38-delivery-log.sql. */
+/** Builds a table of finished deliveries. See sql/38-delivery-log.sql. */
 function listFinished(sql: Sql, selection: DeliverySelection): Fragment {
   const { isRecoverable = false } = selection
   return sql`
@@ -65,12 +65,15 @@ function selected(sql: Sql, selection: DeliverySelection): Fragment {
     ${organizationId}::text, ${JSON.stringify(filter)}::text::jsonb, ${firstId}::text, ${endId}::text, ${limit}::int`
 }
 
-/** Returns whether a filter selects by events, which lead to the deliveries. */
+/** Returns whether a filter selects deliveries by their events. */
 function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
   return eventId !== undefined || subjectId !== undefined
 }
 
-/** Selects deliveries of an event, or of a record's events: at most one for each endpoint and event, so the whole set is read. */
+/**
+ * Selects the deliveries of an event or of all of a record's events. There's only one for each endpoint and event, so
+ * we read them all.
+ */
 function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter } = selection
   if (filter.subjectId !== undefined) {
@@ -87,12 +90,15 @@ function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   )`
 }
 
-/** Tolerance for rows that `insert_events` did not write; that function gives a delivery's id and `created_at` the same time. */
+/**
+ * Tolerance for rows that weren't written by `insert_events`, which uses the same time for a delivery's
+ * ID and `created_at`.
+ */
 const LATE_ID_MS = 5 * 60 * 1000
 
 /**
- * Returns a selection's id bounds, the first and one beyond the last: an id begins with a time, which may be later than `created_at`
- * (the transaction's start), but never earlier.
+ * Returns the first ID of a selection and the one after the last. An ID starts with a time. That time may be later than
+ * `created_at`, which is the start of the transaction, but is never earlier.
  */
 function idsOf({ filter: { since, until }, before = null }: DeliverySelection): {
   readonly firstId: string
@@ -105,27 +111,27 @@ function idsOf({ filter: { since, until }, before = null }: DeliverySelection): 
   }
 }
 
-/** Builds the table with some ids' events. */
+/** Builds a table of the events with these IDs. */
 export function findEvents(sql: Sql, organizationId: string, eventIds: readonly string[]): Fragment {
   return sql`business_api.find_events(${organizationId}::text, ${textArray(sql, eventIds)})`
 }
 
 /**
- * Builds the table of an event's deliveries, given the event's table name, for a statement with a single event: planned for its day, so
- * a new session does not plan for all days.
+ * Builds a table of an event's deliveries. It's for statements with a single event, where PostgreSQL only plans for
+ * that event's day. That way a new session doesn't have to plan for all days.
  */
 export function deliveriesOfOne(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_events(${row}.organization_id, array[${row}.id], array[${row}.delivery_prefix])`
 }
 
-/** Builds the table of an event's deliveries, given the event's table name, for a statement with many events. */
+/** Builds a table of an event's deliveries. It's for statements with many events. */
 export function deliveriesOf(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_event(${row}.organization_id, ${row}.id, ${row}.delivery_prefix)`
 }
 
-/** Builds the condition that a delivery's endpoint is not removed. */
+/** Builds the condition that a delivery's endpoint hasn't been removed. */
 function keptEndpoint(sql: Sql, organizationId: string): Fragment {
   return sql`
     where exists (

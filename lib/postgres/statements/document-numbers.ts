@@ -21,23 +21,23 @@ type NumberedCreation = Creation<{
   readonly minorUnits?: number
 }>
 
-/** The values of a creation that has a number. */
+/** Values for creating a record with a number. */
 interface NumberedValues extends CreationValues {
-  /** Null: the next number of `series`. */
+  /** If `null`, the next number of `series` is used. */
   readonly number: string | null
   readonly series: string | null
 }
 
 type NumberedColumn = 'number' | 'isTaken'
 
-/** The statements of a creation that has a number. */
+/** Statements for creating a record with a number. */
 export interface NumberedStatements {
   readonly columns: readonly NamedColumn[]
   readonly create: WriteStatements<NumberedValues & ColumnValues, NumberedColumn>
   readonly entry: EntryStatement
 }
 
-/** Builds the statements of a creation that has a number. */
+/** Builds the statements for creating a record with a number. */
 export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   const table = `business_api.${recordTable.table}`
   const columns = columnsOf(recordTable)
@@ -45,13 +45,13 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
     columns,
     create: defineWrite((reserve) => ({
       steps: [
-        // Nothing is equal to null: a number that is still to be found is not taken.
+        // A number that hasn't been assigned yet is null, so it never matches.
         `taken as (
           select 1 as one from ${table}
           where organization_id = @organizationId::text and number = @number::text and id <> @writeId::text
         )`,
         reserve({ condition: 'not exists (select 1 from taken)' }),
-        // Found only once the key is reserved: a number that no record gets would be a gap.
+        // We only pick the number after the key has been reserved, to avoid gaps from numbers that end up unused.
         `numbered as (
           select case
             when @number::text is not null then @number::text
@@ -81,7 +81,7 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   }
 }
 
-/** Sends the statement of a creation that has a number. */
+/** Creates a record with a number. */
 export function createNumbered(
   database: RecordDatabase,
   creation: NumberedCreation,

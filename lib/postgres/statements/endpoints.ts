@@ -3,18 +3,18 @@ import { snakeCase } from '../../resources/columns.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 import { isoTimestamp } from './fragments.ts'
 
-// The parts of statements about webhook endpoints.
+// Parts of statements about webhook endpoints.
 
-/** Builds the endpoint of a step's only row as JSON text; null if the step has no row. */
+/** Builds the endpoint from a step's only row as JSON text. Null if the step has no row. */
 export function one(sql: Sql, step: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
 }
 
 /**
- * Builds the first steps of a change: `locked`, the endpoint, and `before`, the endpoint with `is_repeat`. The lock makes a
- * change that has waited for another change see the result of that change.
+ * Builds the first steps of a change: `locked` is the endpoint, and `before` additionally has `is_repeat`. Because of
+ * the lock, a change that had to wait for another one sees its result.
  *
- * @param isRepeat the condition that an earlier try has already made this change
+ * @param isRepeat the condition that the same change was already made by an earlier attempt
  */
 export function before(sql: Sql, organizationId: string, endpointId: string, isRepeat: Fragment): Fragment {
   return sql`
@@ -26,14 +26,14 @@ export function before(sql: Sql, organizationId: string, endpointId: string, isR
     before as (select locked.*, ${isRepeat} as is_repeat from locked)`
 }
 
-/** Builds the source `present`: the row of a step, or the unchanged endpoint if the step changed nothing. */
+/** Builds the source `present`, which is the row of a step or, if the step changed nothing, the current endpoint. */
 export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
   const changed = sql.unsafe(step)
   return sql`
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
-/** Builds the step that forgets the rate of the endpoint in a row, given as a name or a subquery. */
+/** Builds the step that deletes the rate of an endpoint. The endpoint is given as a row name or a subquery. */
 export function forgetRate(sql: Sql, row: string): Fragment {
   return sql`
     forgotten as (
@@ -42,15 +42,15 @@ export function forgetRate(sql: Sql, row: string): Fragment {
     )`
 }
 
-/** Builds the condition that a row is the endpoint, and not removed. */
+/** Builds the condition that a row is the given endpoint and hasn't been removed. */
 export function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
   return sql`organization_id = ${organizationId}::text and id = ${endpointId}::text and state <> 'removed'`
 }
 
-/** The organization's choices, as columns with the names of the fields. */
+/** The settings an organization can choose, as columns named like the fields. */
 const CHOICES = ENDPOINT_CHOICES.map(({ name, field }) => `${name} as "${field}"`).join(', ')
 
-/** Builds the columns of an endpoint as administrators see the endpoint. */
+/** Builds the columns of an endpoint that administrators can see. */
 export function columns(sql: Sql): Fragment {
   return sql`
     id, ${sql.unsafe(CHOICES)}, version, header_names as "headerNames", state, disabled_reason as "disabledReason",
@@ -60,10 +60,13 @@ export function columns(sql: Sql): Fragment {
     ${isoTimestamp(sql, 'created_at')} as "createdAt"`
 }
 
-/** The columns of an endpoint that `update` sets. */
+/** Columns of an endpoint that are set by `update`. */
 const CHANGED = [...ENDPOINT_CHOICES.map(({ name }) => name), 'header_names', 'sealed_headers'].join(', ')
 
-/** Builds the assignments of given columns, by {@link rowOf}; the other columns stay. A new value makes a new version. */
+/**
+ * Builds the assignments of given columns, see {@link rowOf}. Other columns are kept. If anything changes, so
+ * does the version.
+ */
 export function assign(sql: Sql, row: string): Fragment {
   return sql`
     (${sql.unsafe(CHANGED)}, version) = (
@@ -72,7 +75,7 @@ export function assign(sql: Sql, row: string): Fragment {
     )`
 }
 
-/** Builds the names of the fields in which the rows `before` and `changed` differ, as an array. */
+/** Builds an array with the names of the fields that differ between the rows `before` and `changed`. */
 export function changedFields(sql: Sql): Fragment {
   const fields = [...ENDPOINT_CHOICES, { field: 'headers', name: 'sealed_headers' }].map(
     ({ field, name }) => `case when before.${name} is distinct from changed.${name} then '${field}' end`,
@@ -80,7 +83,7 @@ export function changedFields(sql: Sql): Fragment {
   return sql`array_remove(array[${sql.unsafe(fields.join(', '))}], null)`
 }
 
-/** Formats fields of an endpoint as columns, in JSON. */
+/** Serializes fields of an endpoint as JSON with column names. */
 export function rowOf(fields: object): string {
   return JSON.stringify(
     Object.fromEntries(Object.entries(fields).map(([field, value]) => [snakeCase(field), value])),

@@ -1,9 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 
-// An organization's statement has a last column that checks that the database serves the organization. Otherwise the statement fails,
-// and writes nothing: the organization has moved to another shard, and the caller's map is stale. So the check takes no round trip, and
-// holds for every statement and role, behind poolers and in transactions of the host. One index descent; the index is empty on a single
-// server. A text, because PostgreSQL inlines no function with a subquery.
+// Every statement of an organization checks in its last column that the organization is on this database. If it has
+// moved to another shard, the statement fails without writing anything, which means that the caller's map is outdated.
+// This takes no additional round trip and works for all statements and roles, behind poolers and in the host's
+// transactions. It costs one index lookup, and the index is empty on a single server. It's a string and not an SQL
+// function because PostgreSQL doesn't inline functions that have a subquery.
 
 const BEFORE_ID = `case when (
   select place.is_here from business_api.shard_places place where place.organization_id = `
@@ -12,19 +13,26 @@ const BEFORE_REJECTION = ` order by place.version desc limit 1
 const BEFORE_ANSWER = ') else '
 const END = ' end'
 
-/** Builds the answer of a statement, if the database answers for the organization: see above. @param organizationId of type text */
+/**
+ * Builds an expression that returns `answer` if the organization is on this database, and fails otherwise (see above).
+ *
+ * @param organizationId an expression of type text
+ */
 export function ifHere(organizationId: string, answer: string): string {
   return BEFORE_ID + organizationId + BEFORE_REJECTION + organizationId + BEFORE_ANSWER + answer + END
 }
 
-/** Does the same as {@link ifHere} with the template. */
+/** Like {@link ifHere}, but for statements built with the template. */
 export function ifHereIn(sql: Sql, organizationId: string, answer: Fragment): Fragment {
   return sql`
     ${sql.unsafe(BEFORE_ID)}${organizationId}::text${sql.unsafe(BEFORE_REJECTION)}${organizationId}::text
     ${sql.unsafe(BEFORE_ANSWER)}${answer}${sql.unsafe(END)}`
 }
 
-/** Builds the condition of work for all organizations: leaves out the rows of a table that an organization has left behind when it moved. */
+/**
+ * Builds a condition for work that spans all organizations. It excludes rows that an organization left behind
+ * when it moved.
+ */
 export function isNotElsewhere(sql: Sql, table: string): Fragment {
   return sql`(
     select place.is_here from business_api.shard_places place

@@ -3,9 +3,9 @@ import type { Creation, KeyReservation } from '../../writes/creation.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { defineStatement, type FixedStatement, type StatementParts } from './statement.ts'
 
-// The steps that the statements of all writes have in common.
+// Steps that are used in the statements of all writes.
 
-/** The creation or change that reserves an idempotency key. */
+/** A creation or change that reserves an idempotency key. */
 export interface KeyHolder {
   readonly organizationId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
@@ -13,41 +13,42 @@ export interface KeyHolder {
   readonly atMostMs?: number | undefined
 }
 
-/** The values of an idempotency key. */
+/** Values of an idempotency key. */
 export interface KeyValues {
   readonly operation: string
   readonly idempotencyKey: string
   readonly fingerprint: string
   readonly windowMs: number
-  /** Null in a transaction. */
+  /** `null` in a transaction. */
   readonly lockTimeout: string | null
 }
 
-/** Gives the values of an idempotency key. */
+/** Returns the values of an idempotency key. */
 export function keyValuesOf(idempotency: Omit<KeyReservation, 'reply'>): KeyValues {
   const { operation, key, fingerprint, windowMs, waitMs } = idempotency
   const lockTimeout = waitMs === null ? null : String(Math.ceil(waitMs))
   return { operation, idempotencyKey: key, fingerprint, windowMs, lockTimeout }
 }
 
-/** The values that each statement of a write binds, besides the record's. */
+/** Values that are bound by the statement of every write, in addition to those of the record. */
 export interface WriteValues {
   readonly organizationId: string
-  /** The id by which a repeated attempt recognizes the entry of the idempotency key. */
+  /** An ID that lets a retry recognize its own idempotency key entry. */
   readonly writeId: string
-  /** JSON. */
+  /** A JSON array. */
   readonly events: string
 }
 
-/** The values of a simple creation. */
+/** Values of a simple creation. */
 export interface CreationValues extends WriteValues {
-  /** A replay's response; null without an idempotency key. */
+  /** The response for replays. `null` if there's no idempotency key. */
   readonly reply: string | null
 }
 
 /**
- * Gives the JSON of events that are written with a record. An id that was made for the event is marked, because the statement of the
- * record cannot write the event twice: such an id is not looked up. The host's option `ids` may make ids of another form.
+ * Serializes the events that are written along with a record. IDs that were generated for an event are marked as new.
+ * We don't have to look those up, because the record's statement can't write the event twice. IDs may have another
+ * format if the host sets the `ids` option.
  */
 export function eventsOf(events: readonly EventRecord[]): string {
   return JSON.stringify(
@@ -55,39 +56,40 @@ export function eventsOf(events: readonly EventRecord[]): string {
   )
 }
 
-/** Gives the values of a simple creation. */
+/** Returns the values of a simple creation. */
 export function creationValues(creation: Creation<unknown>, writeId: string): CreationValues {
   const { organizationId, events, idempotency } = creation
   return { organizationId, writeId, events: eventsOf(events), reply: idempotency?.reply ?? null }
 }
 
-/** The columns of every write's result: whether the statement went on, and how many deliveries are due. */
+/** Result columns of every write: whether it was executed, and the number of due deliveries. */
 export type OutcomeColumn = 'hasGoneOn' | 'due'
 
-/** The statement of a write, with an idempotency key and without. */
+/** The statement of a write, with and without an idempotency key. */
 export interface WriteStatements<Values, Column extends string> {
   readonly keyed: FixedStatement<Values & KeyValues, Column | OutcomeColumn>
   readonly keyless: FixedStatement<Values, Column | OutcomeColumn>
 }
 
-/** Gives the step `reserved`: see {@link defineWrite}. */
+/** Builds the step `reserved`, see {@link defineWrite}. */
 export type Reserve = (about?: {
   readonly condition?: string
   readonly reply?: string
-  /** The step with a row for each request, from `from` on. Default one request. */
+  /** A `from` clause with one row per request. Defaults to a single request. */
   readonly from?: string
 }) => string
 
-/** The parts of a write's statement besides its outcome. */
+/** The parts of a write's statement, except for its outcome. */
 export type WriteParts<Column extends string = never> = StatementParts<Column, never>
 
 /**
  * Builds the statements of a write.
  *
- * @param parts is given the step `reserved`: a row with the `write_id` if the statement may go on, no row if another creation or change holds
- *   the idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try whose result was lost. The
- *   primary key makes a second holder of the key wait until the first has ended. The key is reserved only if `condition` holds; `reply`
- *   is a replay's response
+ * @param parts is called with a function that builds the step `reserved`. That step has a row with the `write_id` if
+ *   the write may be executed, and no row if another creation or change has the idempotency key. Expired entries are
+ *   taken over, and an entry of the same write comes from an earlier attempt whose result was lost. If two writes use
+ *   the same key, the primary key makes the second one wait for the first. The key is only reserved if `condition` is
+ *   true. `reply` is the response for replays
  */
 export function defineWrite<Values, Column extends string = never>(
   parts: (reserve: Reserve) => WriteParts<Column>,
@@ -102,26 +104,26 @@ export function defineWrite<Values, Column extends string = never>(
   }
 }
 
-/** A condition, after the step `reserved`: the write goes on. */
+/** A condition that the write is executed. Must come after the step `reserved`. */
 export const GONE_ON = 'exists (select 1 from reserved where reserved.write_id = @writeId::text)'
 
-/** Builds a result column that is read only if the write has not gone on. */
+/** Builds a result column that is only evaluated if the write isn't executed. */
 export function unlessGoneOn(condition: string): string {
   return `case when not ${GONE_ON} then ${condition}::text end`
 }
 
-/** Reads the columns of every write's result from the steps. */
+/** The result columns of every write, based on the steps. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',
 }
 
 /**
- * The step `published`: writes the events, and counts the due deliveries.
+ * Builds the step `published`, which writes the events and counts the due deliveries.
  *
- * @param source the step that wrote the record. Without a row an earlier try of the statement wrote the record, and the events with
- *   the record
- * @param events as `jsonb`
+ * @param source the step that wrote the record. If it has no row, an earlier attempt has written both the record and
+ *   the events
+ * @param events an expression of type `jsonb`
  */
 export function published(source: string, events = '@events::text::jsonb'): string {
   return `published as (
@@ -129,27 +131,27 @@ export function published(source: string, events = '@events::text::jsonb'): stri
   )`
 }
 
-/** Age at which a write is no longer begun, in ms. */
+/** A write isn't executed anymore once it's this old, in ms. */
 export const LATE_MS = 4000
 
 /**
- * False for a statement that began to run long after the arrival at PostgreSQL, because a table was locked. The caller has had a 503
- * by then, and a create that no caller waits for must not be written.
+ * False if the statement has been waiting for a locked table for too long. The caller has already received a 503, and
+ * we must not create a record when the caller has stopped waiting.
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
-/** The step `reserved` without an idempotency key. */
+/** Builds the step `reserved` without an idempotency key. */
 export const goOn: Reserve = ({ condition = 'true', from = '' } = {}) =>
   `reserved as (select @writeId::text as write_id ${from} where ${condition} and ${IS_IN_TIME})`
 
-// In a transaction of the host's the setting would outlive the statement.
+// In the host's transaction, the setting would remain after the statement.
 const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`
 
 const IS_EXPIRED = 'entry.expires_at <= pg_catalog.now()'
 
-/** The step `reserved` with an idempotency key. */
+/** Builds the step `reserved` with an idempotency key. */
 export const reserveKey: Reserve = ({
   condition = 'true',
   reply = '@reply::text',

@@ -1,36 +1,36 @@
 import { type ChangesStatements, defineChanges, definePage, JOINED, type PageStatement } from './changes.ts'
 
-/** The statements of a list: a page's stored representations, joined into one string. */
+/** The statements of a list. A page is one string of joined representations. */
 export interface ListStatements extends ChangesStatements {
-  /** The newest records. */
+  /** Selects the latest records. */
   readonly newest: PageStatement<object>
-  /** The newest of the records with smaller ids. */
+  /** Selects the latest records with smaller IDs. */
   readonly older: PageStatement<{ readonly before: string }>
 }
 
 /**
  * Builds the statements of a list.
  *
- * @param rows the records, with the columns that every record table has, if they are not the rows of the table
+ * @param rows the records, with the columns that all record tables have. Defaults to the table's rows
  */
 export function defineList(table: string, rows: string = table): ListStatements {
   return {
     newest: definePage(pageOf(rows)),
-    // In a subquery, because the id must not change the estimate either.
+    // In a subquery, so the ID doesn't affect the estimate either.
     older: definePage(pageOf(rows, 'id < (select @before::text)')),
     ...defineChanges(table, rows),
   }
 }
 
 function pageOf(rows: string, where = 'true'): string {
-  // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
-  // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
-  // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
-  // the estimate would begin with all records of the organization.
-  // Every column passes through each step of the plan, and PostgreSQL prepares it there for every request: so only the columns of
-  // the page are selected. The count is compared with the plain limit, because a comparison has no estimate to spoil.
-  // Only a full page is followed by a query for a further record, a single descent of the primary key. Not with `exists`, which
-  // drops the order, and with the order the certainty that the descent is of the primary key.
+  // If PostgreSQL expects that the bound values allow a cheaper plan, it plans the statement again for every request,
+  // which takes longer than the list itself. The subquery hides the limit from the planner, which then assumes a tenth
+  // of the rows. With two limits, even the number of the organization's records hardly matters. The constant is the
+  // maximum page size. Without it, the estimate would start with all of the organization's records. We only select the
+  // columns of a page because PostgreSQL has to set up every column in each step of the plan for every request. The
+  // comparison with the count uses the plain limit because it isn't estimated. We only look for one more record if the
+  // page is full, which takes a single lookup in the primary key. We don't use `exists` for that because it drops the
+  // order, and without the order PostgreSQL might not use the primary key.
   return `
     select joined.page, null::text as position, case
       when joined.count = @limit::int and (

@@ -7,28 +7,28 @@ import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 import { defineList, type ListStatements } from './list.ts'
 import { askJson, jsonFor } from './statement.ts'
 
-// Reads of records for the host's code. Every list is a scan of one index, or of one index range for each filter value; the cost
-// depends on the number of listed records, not on the table's size.
+// Reads records for the host's code. Each list scans a single index, or one index range per filter value, so its cost
+// depends on the number of records in the list and not on the size of the table.
 
-/** A kind of records. */
+/** Where records of a kind come from. */
 export interface RecordRows {
-  /** A table, or a subquery with a record table's columns. */
+  /** A table, or a subquery with the same columns. */
   readonly rows: string
-  /** JSON text, made from a row named `record`. */
+  /** SQL expression for the JSON text, based on a row named `record`. */
   readonly representation: string
 }
 
-/** The statements that read a kind of records. */
+/** The statements that read records of a kind. */
 export interface RecordStatements {
   readonly list: ListStatements
   readonly record: RecordRows
 }
 
 /**
- * Builds the statements that read a kind of records.
+ * Builds the statements that read records of a kind.
  *
- * @param rows the records, with the columns that every record table has, if they are not the rows of the table
- * @param representation as the host reads a record, without the time of the latest change. Default as the API shows the record
+ * @param rows the records, with the columns that all record tables have. Defaults to the table's rows
+ * @param representation what the host gets, without the time of the last change. Defaults to what the API returns
  */
 export function defineReads(
   { table: name }: RecordTable,
@@ -41,17 +41,17 @@ export function defineReads(
   }
 }
 
-/** A filter's conditions. */
+/** The conditions of a filter. */
 export interface Wanted {
-  /** The column of the record's state, and the states; absent values: all. */
+  /** The record's state column and its accepted values. If `values` isn't set, all states are accepted. */
   readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }
-  /** A value of a unique index: at most one record. */
+  /** A value of a unique index, which matches one record or none. */
   readonly unique?: { readonly column: Unique['column']; readonly value: string | undefined }
-  /** The business of the records. */
+  /** The business that the records belong to. */
   readonly businessId?: string | undefined
 }
 
-/** Creates the verbs of a slice that read. */
+/** Creates the read methods of a resource. */
 export function readSlice<Shown, Stored, Filter>(
   database: RecordDatabase,
   admissions: Admissions,
@@ -83,17 +83,17 @@ function selectionOf(
   return { ranges: values && { column, values } }
 }
 
-/** A list of records, newest first. */
+/** A list of records, latest first. */
 export interface Selection {
   readonly organizationId: string
   readonly limit: number
-  /** The id of the last record of the previous page; null: from the newest. */
+  /** ID of the last record on the previous page, or `null` for the first page. */
   readonly before: string | null
-  /** The ranges to scan, of an index `(organization_id, column, id)`. Absent: the primary key. */
+  /** Ranges of an index `(organization_id, column, id)` to scan. If not set, the primary key is scanned. */
   readonly ranges?: Ranges | undefined
-  /** The value of a unique index `(organization_id, column)`, in place of ranges: at most one record. */
+  /** A value of a unique index `(organization_id, column)` to look up instead of scanning ranges. */
   readonly unique?: Unique | undefined
-  /** Further conditions on `record`, which begin with `and`. */
+  /** More conditions on `record`, starting with `and`. */
   readonly conditions?: Fragment | undefined
 }
 
@@ -110,15 +110,15 @@ interface Unique {
 }
 
 /**
- * Builds the representation with `updatedAt` as its last field, for the kinds that a client can sync.
+ * Builds the representation with `updatedAt` as the last field, for kinds that clients can sync.
  *
- * @param representation JSON text, made from a row named `record`
+ * @param representation SQL expression for the JSON text, based on a row named `record`
  */
 function withUpdatedAt(representation: string): string {
   return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
 
-/** Reads a record as JSON text; null if the id does not exist in the organization. */
+/** Returns a record, or `null` if the organization has no record with this ID. */
 export function getRecord<Stored>(
   database: RecordDatabase,
   { rows, representation }: RecordRows,
@@ -149,9 +149,9 @@ export function listRecords<Stored>(
 }
 
 /**
- * Lists the rows of a query named `record`, in an order.
+ * Lists the rows of a query named `record` in the given order.
  *
- * @param select returns a query on the kind's table, which may return more rows than the limit
+ * @param select returns a query on the kind's table. It may return more rows than the limit
  */
 export function listRows<Stored>(
   database: RecordDatabase,
@@ -172,7 +172,7 @@ export function listRows<Stored>(
   })
 }
 
-/** Joins the queries of several ranges. */
+/** Combines the queries of several ranges. */
 export function unionAll(
   sql: Sql,
   { rows }: RecordRows,
@@ -204,7 +204,8 @@ function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment 
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
-    // The order names the index: without statistics PostgreSQL would scan the primary key for the value.
+    // Sorting by this column makes PostgreSQL use its index. Without statistics, it might search the
+    // primary key instead.
     const column = sql.unsafe(`record.${unique.column}`)
     return sql`
       select record.* from ${rows} record
@@ -220,14 +221,18 @@ function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment 
 }
 
 /**
- * Builds the condition that a column has a value, as a range. With an equality PostgreSQL may take the column for a constant, scan
- * the primary key and throw away what has another value: the whole table, if the value is rarer than the statistics say.
+ * Builds the condition that a column has a value, expressed as a range. With an equality, PostgreSQL may treat the
+ * column as constant, scan the primary key and filter by value. That reads the whole table if the value is rarer than
+ * the statistics say.
  */
 export function atValue(sql: Sql, column: Fragment, value: string): Fragment {
   return sql`and ${column} >= ${value}::text and ${column} <= ${value}::text`
 }
 
-/** Builds the condition that a column has one of several values, beside a range of another column; absent values: no condition. */
+/**
+ * Builds the condition that a column has one of several values, next to a range of another column. Returns an empty
+ * fragment if there are no `values`.
+ */
 export function isOneOf(
   sql: Sql,
   column: 'status' | 'stage',

@@ -6,46 +6,50 @@ import { ifHere } from './here.ts'
 /** The value of a parameter. */
 export type Value = string | number | null
 
-/** A constant statement, built once. */
+/** A constant statement that is built once. */
 export interface FixedStatement<Values, Column extends string, Bytes extends Column = never> {
-  /** The SQL text. The answer tag is the last parameter and the last column. */
+  /** The SQL. The answer tag is both the last parameter and the last column. */
   readonly text: string
-  /** The names of the parameters before the tag, in order. */
+  /** Names of the parameters before the tag, in order. */
   readonly parameters: readonly (keyof Values & string)[]
-  /** The names of the columns before the tag, in order. */
+  /** Names of the columns before the tag, in order. */
   readonly columns: readonly Column[]
-  /** The columns that {@link ask} returns as bytes instead of strings. */
+  /** Columns that {@link ask} returns as bytes instead of strings. */
   readonly bytes: readonly Bytes[]
 }
 
-/** The parts of a statement. `@name` stands for a parameter, and may occur more than once. */
+/** The parts of a statement. Parameters are written as `@name` and can be used more than once. */
 export interface StatementParts<Column extends string, Bytes extends Column> {
-  /** The steps of `with`. */
+  /** The steps of the `with` clause. */
   readonly steps?: readonly string[]
-  /** The columns of the only row: an SQL expression of type text for each name. */
+  /** The columns of the only row. Each one is an SQL expression of type text. */
   readonly answer: Readonly<Record<Column, string>>
-  /** The columns that {@link ask} returns as bytes instead of strings. Default none. */
+  /** Columns that {@link ask} returns as bytes instead of strings. None by default. */
   readonly bytes?: readonly Bytes[]
-  /** The text that follows the columns, from `from` on. */
+  /** Everything after the columns, starting with `from`. */
   readonly from?: string
 }
 
 /**
- * A statement that serves any number of requests. Each parameter is the text of an array, with an element for each request ({@link
- * arrayOf}). Each request gets a row; the column before the answer tag is the request's place, from 1 on.
+ * A statement for any number of requests. Each parameter is an array with one element per request, written as a string
+ * (see {@link arrayOf}). There's one row per request, and the column before the answer tag is the request's position,
+ * starting at 1.
  */
 export interface BatchStatement<Values, Column extends string, Bytes extends Column = never>
   extends FixedStatement<Values, Column, Bytes> {
-  /** The text for a single request that may wait for locks. Default the same text. */
+  /** The SQL for a single request that may wait for locks. Defaults to the same SQL. */
   readonly textOfOne?: string
-  /** Returns whether a result leaves the request to the single-request statement. Default: none does. */
+  /**
+   * Returns `true` if a request must be sent again with the statement for single requests. By default,
+   * this never happens.
+   */
   readonly mustAskAlone?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
 const TYPED_PARAMETER = /@([a-z]\w*)::(\w+)/gi
 
-/** Builds an organization's statement from constant parts. Values are parameters, never parts of the text. */
+/** Builds an organization's statement from constant parts. Values are always passed as parameters. */
 export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
   steps = [],
   answer,
@@ -53,7 +57,7 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
   from = '',
 }: StatementParts<Column, Bytes>): FixedStatement<Values, Column, Bytes> {
   const columns = Object.keys(answer) as Column[]
-  // Every column has a name of its own, because many drivers of hosts give a row by name.
+  // Column names must be unique because many drivers return rows as objects.
   const template = [
     steps.length === 0 ? '' : `with ${steps.join(',\n')}`,
     `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
@@ -73,9 +77,10 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 const ANSWER_TAG = 'answerTag'
 
 /**
- * Builds a statement that serves any number of requests.
+ * Builds a statement for any number of requests.
  *
- * @param parts without steps. Every `@name` has a cast, and `from` continues a join of one row for each request
+ * @param parts must not have steps. Every `@name` must have a cast, and `from` continues a join with one
+ *   row per request
  */
 export function defineBatch<Values, Column extends string, Bytes extends Column = never>({
   answer,
@@ -90,8 +95,8 @@ export function defineBatch<Values, Column extends string, Bytes extends Column 
     from,
   ].join('\n')
   const parameters = [...new Set([...template.matchAll(TYPED_PARAMETER)].map(([, name = '']) => name))]
-  // The subqueries hide the number of requests from the estimate: a plan for a known number would look cheaper than the plan
-  // for any number, and PostgreSQL would plan the statement anew each time.
+  // The subqueries hide the number of requests from the planner. Otherwise a plan for a specific number would seem
+  // cheaper than the generic one, and PostgreSQL would plan the statement every time.
   const arrays = parameters.map((_, index) => `(select $${index + 1}::text::text[])`)
   return {
     text: template
@@ -108,10 +113,13 @@ export function defineBatch<Values, Column extends string, Bytes extends Column 
   }
 }
 
-/** Stands for null: a database may have `array_nulls = off`, which makes a string of the word NULL. No value of a request is this character. */
+/**
+ * Represents null. We can't use the word NULL because it is a regular string if a database has `array_nulls = off`.
+ * Requests never contain this character.
+ */
 const NULL_TEXT = '\x01'
 
-/** Builds the text of a PostgreSQL array for {@link defineBatch}. */
+/** Formats a PostgreSQL array for {@link defineBatch}. */
 export function arrayOf(values: readonly Value[]): string {
   const elements = values.map((value) =>
     value === null ? NULL_TEXT : `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`,
@@ -119,16 +127,17 @@ export function arrayOf(values: readonly Value[]): string {
   return `{${elements.join(',')}}`
 }
 
-/** A result's columns by name. */
+/** The columns of a result by name. */
 export type ResultColumns<Column extends string, Bytes extends Column> = {
   readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
 }
 
 /**
- * Sends a statement, prepared if the connections allow prepared statements, and returns the only row by name.
+ * Sends a statement and returns its only row by column name. The statement is prepared if the connections allow it.
  *
- * @param share the organization whose share of the connections the statement takes; null for work of no single organization
- * @throws as {@link RecordDatabase.rowFor}
+ * @param share the organization whose connections are used; `null` for work that doesn't belong to
+ *   a single organization
+ * @throws same as {@link RecordDatabase.rowFor}
  */
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(
   database: RecordDatabase,
@@ -143,7 +152,7 @@ export async function ask<Values extends object, Column extends string, Bytes ex
   )
 }
 
-/** Sends a statement whose first column is a JSON text, and reads the JSON. Null stands for `null`. */
+/** Sends a statement whose first column is a JSON text, and parses it. If it's null, `null` is returned. */
 export async function askJson<Value>(
   database: RecordDatabase,
   share: Share | null,
@@ -153,7 +162,7 @@ export async function askJson<Value>(
   return JSON.parse(json ?? 'null')
 }
 
-/** Does the same as {@link askJson} with a single JSON text. */
+/** Like {@link askJson}, but only needs the expression for the JSON text. */
 export function jsonFor<Value>(
   database: RecordDatabase,
   share: Share | null,
@@ -168,9 +177,9 @@ export function listOf(sql: ISql, rows: Fragment): Fragment {
 }
 
 /**
- * Calls a function of the schema that returns JSON, and reads it.
+ * Calls a function in our schema that returns JSON, and parses the result.
  *
- * @param call the function with the types of its parameters
+ * @param call the function with its parameter types
  * @example
  * ```ts
  * await callFor<QueueCounts>(database, null, 'count_queue(text, text, int)', organizationId, endpointId, 10_000)
@@ -193,9 +202,9 @@ export function callFor<Result>(
 }
 
 /**
- * Does the same as {@link ask} with a statement for any number of requests, and one request's parameters.
+ * Like {@link ask}, but sends a statement for any number of requests with just one request.
  *
- * @param parameters gives the parameters when the statement has a connection; the same ones when it is sent again
+ * @param parameters returns the parameters once there's a connection. Must return the same ones on a retry
  */
 export async function askAlone<Values, Column extends string, Bytes extends Column>(
   database: RecordDatabase,
@@ -223,7 +232,7 @@ function send(
   )
 }
 
-/** Puts a request's values into the order of the parameters. */
+/** Returns a request's values in the order of the parameters. */
 export function boundValues<Values extends object>(
   { parameters }: { readonly parameters: readonly (keyof Values & string)[] },
   values: Values & { readonly [Name in keyof Values]: Value },
@@ -231,7 +240,7 @@ export function boundValues<Values extends object>(
   return parameters.map((name) => values[name])
 }
 
-/** Reads the columns of a statement's row by name. */
+/** Returns the columns of a row by name. */
 export function readColumns<Column extends string, Bytes extends Column>(
   { columns, bytes }: Pick<FixedStatement<unknown, Column, Bytes>, 'columns' | 'bytes'>,
   row: ByteRow,

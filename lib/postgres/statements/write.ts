@@ -12,7 +12,7 @@ import {
 } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
-/** Maximum number of retries of a reservation after the blocking entry has expired. */
+/** How many times we try to reserve a key whose entry has just expired. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -23,15 +23,17 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
   return known
 }
 
-/** The meaning of a statement's result. */
+/** How to interpret a statement's result. */
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
-  /** Reads the result of a statement that went on. */
+  /** Reads the result of a statement that was executed. */
   done(answer: ResultColumns<Column, never>): Done
-  /** Judges, before the key is checked, a statement that did not go on; `undefined`: the key decides. */
+  /**
+   * Called before the key is checked if the statement wasn't executed. If it returns `undefined`, the key is checked.
+   */
   judged?(answer: ResultColumns<Column, never>): Verdict | undefined
-  /** Judges a statement that did not go on although its key is free; `undefined` tries again. */
+  /** Called if the statement wasn't executed even though its key is free. If it returns `undefined`, we try again. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-  /** Reads the entry of the key, if its reply is not as it was written. */
+  /** Reads the key's entry. Only needed if replays don't get the reply exactly as it was written. */
   readonly entry?: EntryStatement
 }
 
@@ -42,13 +44,13 @@ export type AskForWrite<Values, Column extends string> = (
   wait: StatementWait,
 ) => Promise<ResultColumns<Column, never>>
 
-/** How the statements of a write are sent, with an idempotency key and without. */
+/** How to send the statements of a write, with and without an idempotency key. */
 export interface WriteAsks<Values, Column extends string> {
   readonly keyed: AskForWrite<Values & KeyValues, Column>
   readonly keyless: AskForWrite<Values, Column>
 }
 
-/** Sends each statement of a write by itself. */
+/** Sends every statement of a write on its own. */
 export function askEach<Values extends object, Column extends string>(
   database: RecordDatabase,
   { keyed, keyless }: WriteStatements<Values, Column>,
@@ -59,16 +61,16 @@ export function askEach<Values extends object, Column extends string>(
   }
 }
 
-/** The verdict of an idempotency key on a statement that did not go on. */
+/** The reason why a statement with an idempotency key wasn't executed. */
 export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }
 
 /**
- * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second reads the reply if
- * another creation or change holds the key.
+ * Sends a statement that reserves an idempotency key, and reads its outcome. This nearly always takes a single round
+ * trip. If another creation or change has the key, a second one reads the reply.
  *
- * @param asks send statements that are safe to repeat
+ * @param asks must send statements that are safe to repeat
  */
 export async function write<Values extends object, Column extends string, Done, Refusal, Verdict = never>(
   database: RecordDatabase,
@@ -83,14 +85,14 @@ export async function write<Values extends object, Column extends string, Done, 
     const left = leftOf(keyHolder.atMostMs, calledAt)
     return send(database, { ...keyHolder, atMostMs: left }, asks, values, reading)
   }
-  // In a transaction everything has one connection: there is no other statement to wait for.
+  // A transaction uses a single connection, so there can't be another statement to wait for.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
   const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
   const outcome = await singleFlightOf(database).run(name, idempotency.waitMs, work)
   return outcome ?? { outcome: 'in_progress' }
 }
 
-/** Null when another creation or change held the key for as long as this one could wait. */
+/** Returns `null` if the key was held by another creation or change until the timeout. */
 async function send<Values extends object, Column extends string, Done, Refusal, Verdict>(
   database: RecordDatabase,
   { organizationId, idempotency, atMostMs }: KeyHolder,
@@ -105,7 +107,7 @@ async function send<Values extends object, Column extends string, Done, Refusal,
       ? keyed(organizationId, Object.assign({}, values, keyValuesOf(idempotency)), wait)
       : keyless(organizationId, values, wait)
     const answer = await sent.catch((error) => {
-      // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
+      // We didn't set a lock timeout, so this was the host's own and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw error
     })
@@ -126,21 +128,21 @@ async function send<Values extends object, Column extends string, Done, Refusal,
   return null
 }
 
-/** The time that is left to the caller. */
+/** Returns the caller's remaining time. */
 function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
   return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
 }
 
-/** Reads the live entry of an idempotency key. */
+/** Reads an idempotency key's entry, unless it has expired. */
 export type EntryStatement = FixedStatement<
   Pick<KeyValues, 'idempotencyKey' | 'operation' | 'fingerprint'> & { readonly organizationId: string },
   'isSame' | 'reply'
 >
 
 /**
- * Builds the statement that reads the live entry of an idempotency key.
+ * Builds the statement that reads an idempotency key's entry, unless it has expired.
  *
- * @param reply a replay's response, made from the row `entry`
+ * @param reply the response for replays, based on the row `entry`
  */
 export function defineEntry(reply = 'entry.reply'): EntryStatement {
   return defineStatement({
