@@ -7,7 +7,7 @@ import { ownersOf, readShardKeys } from './shards/shard-keys.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/** Creates the slice for API keys and admission, in PostgreSQL. */
+/** Creates the PostgreSQL store for API keys, which also admits requests. */
 export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
   return {
     async identify(digests) {
@@ -180,12 +180,12 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
   }
 }
 
-/** Builds the JSON of the key in the only row of `from`; null without a row. */
+/** Builds the JSON of the key in the only row of `from`. Null if there's no row. */
 function one(sql: Sql, from: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item) from (select ${apiKeyColumns(sql)} from ${from}) as item)`
 }
 
-/** Builds the columns of a key as administrators see the key. */
+/** Builds the columns of a key that administrators can see. */
 export function apiKeyColumns(sql: Sql): Fragment {
   return sql`
     id, name, scopes, prefix, last_four as "lastFour",

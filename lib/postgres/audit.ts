@@ -5,7 +5,7 @@ import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { callFor, jsonFor, listOf } from './statements/statement.ts'
 
-/** Creates the slice of audit entries in PostgreSQL. */
+/** Creates the PostgreSQL store for audit entries. */
 export function createAuditStore(database: Database): AuditStore {
   return {
     list: (organizationId, filter, limit, before) =>
@@ -29,8 +29,8 @@ export function createAuditStore(database: Database): AuditStore {
 }
 
 /**
- * The conditions of a filter. A period is said twice: by the time, and by bounds of the ids, which begin with a time too and
- * are in the order of every index.
+ * Builds the conditions of a filter. A period is expressed both as times and as ID bounds. IDs start with a time and
+ * are part of every index.
  */
 function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: AuditFilter): Fragment {
   const [first, last] = [
@@ -46,11 +46,11 @@ function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: Audit
 }
 
 /**
- * The step of a statement that records an entry if there is a row in what its change gave, unless an earlier try has recorded the
- * entry.
+ * Builds the step that records an audit entry if the change returned a row, unless an earlier attempt has already
+ * recorded it.
  *
- * @param change the text after `from`: the step of the change, with at most one row
- * @param details further details from the change, as `jsonb`, added to the details of the entry
+ * @param change what comes after `from`, which is the step of the change with up to one row
+ * @param details additional details from the change, as `jsonb`, which are merged into those of the entry
  */
 export function recordEntry(
   sql: Sql,
@@ -69,14 +69,16 @@ export function recordEntry(
 }
 
 /**
- * Builds the condition that an earlier try, whose result was lost, has made the change of this entry. The condition
- * belongs in a step after the lock on the changed row, because the earlier try may end while the statement waits for the lock.
+ * Builds the condition that an earlier attempt, whose result was lost, has already made the change of this entry. Must
+ * be used in a step after the row was locked, because the earlier attempt may commit while we wait for the lock.
  */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
   return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
 }
 
-/** Builds the condition that a subject has an entry of a change with this id; to be used in a step like {@link isRecorded}. */
+/**
+ * Builds the condition that a subject has an entry with this change ID. Must be used in a step like {@link isRecorded}.
+ */
 export function isChangeMade(
   sql: Sql,
   organizationId: string,

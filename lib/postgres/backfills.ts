@@ -7,10 +7,10 @@ import { represent } from './statements/columns.ts'
 import { plannedAnew } from './statements/fragments.ts'
 import { askJson } from './statements/statement.ts'
 
-/** The records with an event of each type. */
+/** Where the records for an event type come from. */
 interface Source {
   readonly rows: string
-  /** Default the record's column `business_id`. */
+  /** Defaults to the record's column `business_id`. */
   readonly businessId?: string
   readonly representation?: string
 }
@@ -26,7 +26,7 @@ const SOURCES: Readonly<Record<BackfillType, Source>> = {
   'proposal.created': { rows: 'business_api.proposals', businessId: 'null' },
 }
 
-/** Creates the slice of backfills in PostgreSQL: see sql/36-backfills.sql. */
+/** Creates the PostgreSQL store for backfills. See sql/36-backfills.sql. */
 export function createBackfillStore(database: Database): BackfillStore {
   return {
     async backfill({ organizationId, endpointId, type, template, after, limit, entry }) {

@@ -16,10 +16,10 @@ const RECORD: RecordRows = {
 
 const CREATE = defineCreation('businesses', COLUMNS)
 
-// A business has no state; the result needs a column that is never null.
+// Businesses have no state, but the result needs a column that is never null.
 const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })
 
-/** Businesses in PostgreSQL. */
+/** Creates the PostgreSQL store for businesses. */
 export function createBusinessRecordStore(
   database: RecordDatabase,
   { limits }: Pick<Admissions, 'limits'>,

@@ -11,7 +11,10 @@ import { defineReads, readSlice } from './statements/read.ts'
 const BUSINESS_COLUMNS = columnsOf(businessTable)
 const COLUMNS = columnsOf(clientTable)
 
-/** The clients as rows with the columns that every table of records has. No view, because views ignore row level security before PostgreSQL 15. */
+/**
+ * Clients as rows with the columns that all record tables have. We don't use a view because views bypass row-level
+ * security before PostgreSQL 15.
+ */
 export const CLIENT_ROWS = `(
   select
     organization_id, id as business_id, ${COLUMNS.map(({ name, field }) => `${name} as ${snakeCase(field)}`).join(', ')},
@@ -31,7 +34,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
   from: 'before, after',
 })
 
-/** Clients and their businesses in PostgreSQL. */
+/** Creates the PostgreSQL store for clients and their businesses. */
 export function createClientStore(database: RecordDatabase, admissions: Admissions): ClientStore {
   return {
     ...readSlice(database, admissions, READS, ({ statuses, businessId }) => ({
@@ -41,7 +44,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     create: createVerb(database, {
       statements: CREATE,
       limits: admissions.limits,
-      // Spreads are slow for so many fields.
+      // Spreading this many fields is slow.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),
     }),
@@ -49,7 +52,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   }
 }
 
-/** Builds a client's representation from its row and its business's row. */
+/** Builds a client's representation from its own row and that of its business. */
 export function representClient(client: string, business: string): string {
   return represent(clientTable, client, { business: represent(businessTable, business) })
 }

@@ -17,15 +17,15 @@ import { continuePurge, purge } from './retention.ts'
 import { callFor } from './statements/statement.ts'
 
 /**
- * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema, each a single call for all
- * organizations: see sql/40-claims.sql and sql/42-results.sql.
+ * Creates the PostgreSQL store for deliveries. What the delivery loop needs is implemented by SQL functions, each of
+ * which is a single call for all organizations. See sql/40-claims.sql and sql/42-results.sql.
  */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
       const [claims] = await database.row((sql, answerTag) => {
-        // A statement that is sent again because the result was lost may already have claimed deliveries.
+        // If this is a retry because a result was lost, the first attempt may have claimed deliveries.
         const isAgain = isRepeat || sent++ > 0
         return sql`
           select
@@ -99,10 +99,10 @@ export function createDeliveryStore(database: Database): DeliveryStore {
   }
 }
 
-/** The endpoint of a delivery comes as one value, built by the function `endpoint_target`. */
+/** A delivery's endpoint is a single value, returned by the function `endpoint_target`. */
 type StoredDelivery = { readonly endpoint: EndpointTarget } & Omit<ClaimedDelivery, keyof EndpointTarget>
 
 function toDelivery({ endpoint, ...delivery }: StoredDelivery): ClaimedDelivery {
-  // Two spreads would take Node.js 20 twenty times as long, some microseconds.
+  // On Node.js 20, two spreads would take twenty times as long (a few microseconds).
   return Object.assign(delivery, endpoint)
 }

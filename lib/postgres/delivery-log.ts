@@ -17,7 +17,7 @@ import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 import { askJson, callFor, jsonFor } from './statements/statement.ts'
 
-/** Lists the newest deliveries of an organization, from `before` on. */
+/** Lists an organization's latest deliveries that come before the one with the ID `before`. */
 export function listDeliveries(
   database: Database,
   organizationId: string,
@@ -45,7 +45,10 @@ export function listDeliveries(
   )
 }
 
-/** Counts deliveries of an organization, to at most `max`; with `isRecoverable` those of endpoints that are not removed. */
+/**
+ * Counts an organization's deliveries up to `max`. If `isRecoverable` is set, deliveries of removed
+ * endpoints aren't counted.
+ */
 export function countDeliveries(
   database: Database,
   organizationId: string,
@@ -65,10 +68,12 @@ export function countDeliveries(
   )
 }
 
-/** Length of a delivery id up to the milliseconds, `dlv_` and ten digits, in characters: the bounds of days are as long. */
+/**
+ * Length of a delivery ID up to its milliseconds, i.e. `dlv_` and ten digits. The bounds of days have the same length.
+ */
 const DAY_CHARACTERS = 14
 
-/** Reads a delivery with the event's body and the attempts. */
+/** Returns a delivery with its attempts and the body of its event. */
 export function getDelivery(
   database: Database,
   organizationId: string,
@@ -100,7 +105,7 @@ export function getDelivery(
   )
 }
 
-/** Reads the attempts of deliveries, by delivery id: a range of the primary key for each delivery. */
+/** Returns the attempts of some deliveries, by delivery ID. Each delivery is a range of the primary key. */
 export async function listAttempts(
   database: Database,
   organizationId: string,
@@ -125,7 +130,7 @@ export async function listAttempts(
   return new Map(Object.entries(logs))
 }
 
-/** Builds the JSON of a delivery's attempts, from rows `attempt`. */
+/** Builds the JSON of a delivery's attempts from rows named `attempt`. */
 function attemptLog(sql: Sql): Fragment {
   return sql`pg_catalog.json_agg(pg_catalog.json_build_object(
     'number', attempt.number, 'startedAt', ${isoTimestamp(sql, 'attempt.started_at')}, 'durationMs', attempt.duration_ms,
@@ -139,7 +144,10 @@ function attemptLog(sql: Sql): Fragment {
   ) order by attempt.number)`
 }
 
-/** Starts a new round for deliveries in a final state: see `DeliveryStore.recover` and sql/39-recoveries.sql. */
+/**
+ * Starts a new round of attempts for deliveries in a final state. See
+ * `DeliveryStore.recover` and sql/39-recoveries.sql.
+ */
 export function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
@@ -154,7 +162,7 @@ export function recoverDeliveries(
   )
 }
 
-/** Sends an event to one endpoint: see `DeliveryStore.redeliverEvent` and sql/39-recoveries.sql. */
+/** Sends an event to one endpoint. See `DeliveryStore.redeliverEvent` and sql/39-recoveries.sql. */
 export function redeliverEvent(
   database: Database,
   { organizationId, eventId, endpointId, entry }: EventRedelivery,
@@ -164,10 +172,10 @@ export function redeliverEvent(
 }
 
 /**
- * Cancels a pending delivery. A call that is sent again while the first call is under way waits for the lock. Then the delivery is no
- * longer open, and the call finds the audit entry of the first call.
+ * Cancels a pending delivery. If the call is retried while the first one is still running, it waits for the lock. By
+ * then the delivery is no longer open, but the retry finds the audit entry of the first call.
  *
- * @returns false if the delivery was not pending
+ * @returns `false` if the delivery wasn't pending
  */
 export function cancelDelivery(
   database: Database,
@@ -211,14 +219,14 @@ export function cancelDelivery(
 }
 
 /**
- * Has a statement with a condition on the type of event planned anew each time: a plan from a time when the table was empty may
- * read all deliveries instead of the type's.
+ * Makes PostgreSQL plan a statement every time if it filters by event type. A cached plan from when the table was empty
+ * might read all deliveries instead of just those with the type.
  */
 function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
   return type === undefined ? statement : plannedAnew(statement)
 }
 
-/** Builds the columns of the log, from `delivery` and its last `attempt`. */
+/** Builds the columns of the log from `delivery` and its last `attempt`. */
 function columns(sql: Sql): Fragment {
   return sql`
     delivery.id, delivery.event_id as "eventId", delivery.type, delivery.endpoint_id as "endpointId", delivery.state,

@@ -13,7 +13,7 @@ import { before, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
 import { isNotElsewhere } from './statements/here.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/** Makes a secret the current one: see `EndpointStore.rotateSecret`. */
+/** Makes a new secret the current one. See `EndpointStore.rotateSecret`. */
 export async function rotateSecret(
   database: Database,
   { organizationId, endpointId, changeId, sealedSecret, overlapMs, entry }: SecretReplacement,
@@ -50,7 +50,7 @@ export async function rotateSecret(
   return { outcome, endpoint: JSON.parse(endpoint) as WebhookEndpoint }
 }
 
-/** Lists sealed credentials of all organizations: see `EndpointStore.listSealed`. */
+/** Lists the sealed credentials of all organizations. See `EndpointStore.listSealed`. */
 export function listSealed(
   database: Database,
   after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
@@ -72,7 +72,7 @@ export function listSealed(
   })
 }
 
-/** Replaces sealed credentials by the same credentials in another sealed form: see `EndpointStore.exchangeSealed`. */
+/** Replaces sealed credentials with the same ones sealed differently. See `EndpointStore.exchangeSealed`. */
 export function exchangeSealed(
   database: Database,
   { organizationId, endpointId, from, to }: SealedExchange,

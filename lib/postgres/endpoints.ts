@@ -16,10 +16,12 @@ import {
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/** The row of a change after which the learned rate means nothing: another URL may be another server. */
+/**
+ * Has a row if a change makes the learned rate meaningless, because a different URL may belong to a different server.
+ */
 const ELSEWHERE = "(select * from compared where fields && array['url', 'maxPerSecond'])"
 
-/** Creates the slice of webhook endpoints in PostgreSQL. */
+/** Creates the PostgreSQL store for webhook endpoints. */
 export function createEndpointStore(database: Database): EndpointStore {
   return {
     async insert({ organizationId, endpoint, limit, entry }) {
@@ -138,7 +140,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           )
           select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,
       )
-      // Deliveries that waited for the endpoint may be due.
+      // Deliveries that were waiting for the endpoint may be due.
       if (state === 'enabled' && endpoint) database.wakeUp.signal()
       return endpoint
     },

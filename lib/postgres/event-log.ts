@@ -6,12 +6,15 @@ import { deliveriesOfOne, findEvents } from './statements/delivery-selection.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
-/** Maximum number of events that a page with a type inspects: an index by type would cost every event. */
+/**
+ * How many events a page that is filtered by type reads at most. An index on the type would make every
+ * event more expensive.
+ */
 const INSPECTED_MAX = 5000
 
 /**
- * Creates the slice of the event log in PostgreSQL: lists are ranges of events_log_idx, and an event is found by its id in one day. See
- * sql/37-event-log.sql.
+ * Creates the PostgreSQL store for the event log. Lists are ranges of `events_log_idx`, and an ID is only looked up in
+ * the partition of one day. See sql/37-event-log.sql.
  */
 export function createEventLogStore(database: Database): EventLogStore {
   return {
@@ -63,8 +66,8 @@ export function createEventLogStore(database: Database): EventLogStore {
         )`,
       ),
 
-    // A transaction id of its own, because the greatest id of a snapshot follows from the ended transactions: one that is open
-    // may have a greater id. An id costs a few bytes of the write-ahead log, and no wait for the disk.
+    // This needs its own transaction ID, because the highest ID in a snapshot only covers transactions that have ended,
+    // and a running one may have a higher ID. An ID costs a few bytes of WAL, but we don't wait for the disk.
     mark: (organizationId) =>
       jsonFor(
         database,
@@ -100,7 +103,10 @@ function listEvents(
   )
 }
 
-/** Returns a string that sorts before the delivery_prefix of each event published at a moment or later, and after all others. */
+/**
+ * Returns a string that sorts before the `delivery_prefix` of all events published at this time or later, and
+ * after all others.
+ */
 function firstPrefixAt(moment: string): string {
   return idPrefixAt('dlv', Date.parse(moment))
 }

@@ -14,10 +14,11 @@ import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
 import { callFor } from './statements/statement.ts'
 
-// An import's steps are ordered by an SQL function: see sql/18-imports.sql. The steps follow from the columns of the kinds. In them $1
-// is the organization, $2 the given records by kind, and $3 the known rows.
+// The steps of an import are executed in order by an SQL function, see sql/18-imports.sql. They're generated from
+// the columns of each record kind. In them, $1 is the organization, $2 has the given records by kind, and $3 has
+// the known rows.
 
-/** Creates the slice of imports in PostgreSQL. */
+/** Creates the PostgreSQL store for imports. */
 export function createImportStore(database: RecordDatabase): ImportStore {
   return {
     async write(organizationId, records) {
@@ -31,14 +32,14 @@ export function createImportStore(database: RecordDatabase): ImportStore {
   }
 }
 
-/** The given records of a kind, as rows with a column for each field. */
+/** Builds a table of the given records of a kind, with a column for each field. */
 function givenRows(kind: RecordKind, name = 'g'): string {
   const fields = columnsOf(RECORD_TABLES[kind]).map(({ field, type }) => `"${field}" ${type}`)
   const owner = kind === 'client' ? ['"businessId" text'] : []
   return `pg_catalog.jsonb_to_recordset($2 -> '${kind}') as ${name} ("row" integer, ${[...fields, ...owner].join(', ')})`
 }
 
-/** The stored record whose column has a field's value, if there is one. */
+/** Builds a subquery for the stored record whose column has the value of a field, if there is one. */
 function storedRow(kind: RecordKind, columns: string, column: string, field: string): string {
   return `lateral (
     select ${columns} from business_api.${RECORD_TABLES[kind].table} record
@@ -47,7 +48,10 @@ function storedRow(kind: RecordKind, columns: string, column: string, field: str
   ) as stored`
 }
 
-/** Gives the known rows, each with true if the stored record has the same values. Exports show times in milliseconds. */
+/**
+ * Selects the known rows, each with `true` if the stored record has the same values. Exported times
+ * only have milliseconds.
+ */
 function compare(kind: RecordKind): string {
   const columns = columnsOf(RECORD_TABLES[kind])
   const isSame = columns.map(({ field, name, type }) => {
@@ -64,18 +68,18 @@ function compare(kind: RecordKind): string {
 
 const IS_NEW = 'not $3 ? g."row"::text'
 
-/** Marks a new payment of an invoice that differs as different: it is left out with the invoice. */
+/** Marks new payments as different if their invoice is different, because they're skipped along with it. */
 const COMPARE_INVOICES = `
   select pg_catalog.jsonb_object_agg(g."row", false)
   from ${givenRows('payment')} join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
   where ${IS_NEW} and $3 ->> own."row"::text = 'false'`
 
-/** Gives rows with the reason for rejecting them. */
+/** Selects rows along with the reason why they're rejected. */
 function refuse(reason: string, from: string): string {
   return `select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('row', g."row", 'reason', ${reason})) from ${from}`
 }
 
-/** Rejects records that name a record which neither the organization nor the batch has. */
+/** Rejects records that reference another record which is neither stored nor part of the batch. */
 function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]): string {
   return refuse(
     `'${refusal}'`,
@@ -86,8 +90,8 @@ function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]
 }
 
 /**
- * Rejects records with a value that another record has. Another transaction may have written the same record since the comparison, so
- * the record of the same id is left out.
+ * Rejects records with a unique value that belongs to another record. A record with the same ID doesn't count, because
+ * another transaction may have written it since the comparison.
  */
 function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): string {
   const id = `record.${idOf(RECORD_TABLES[kind])} as id`
@@ -98,7 +102,10 @@ function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): 
   )
 }
 
-/** Rejects payments with more decimals than the invoice's currency, and payments whose sum exceeds the invoice's `amountPaid`. */
+/**
+ * Rejects payments that have too many decimals for the invoice's currency or whose sum exceeds
+ * the invoice's `amountPaid`.
+ */
 const REFUSE_PAYMENTS = `
   with payment as (select * from ${givenRows('payment')}),
   invoice as (
@@ -144,7 +151,7 @@ function insert(kind: RecordKind): string {
     on conflict do nothing`
 }
 
-/** A payment's amount with the currency's decimals. */
+/** A payment's amount, rounded to the decimals of the currency. */
 const EXACT_AMOUNT = `pg_catalog.round(g.amount, (
   select i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
 ))`
@@ -157,7 +164,7 @@ const WRITE_CLIENTS = `
     from ${givenRows('client')}
    where ${IS_NEW} and record.organization_id = $1 and record.id = g."businessId" and record.client_id is null`
 
-/** The series of the given numbers, each with its greatest new number. */
+/** The number series used in the batch, each with its highest new number. */
 const SERIES = `(
   select g.series, max(g.count) filter (where ${IS_NEW}) as count
   from pg_catalog.jsonb_to_recordset(($2 -> 'invoice') || ($2 -> 'proposal')) as g ("row" integer, series text, count bigint)
@@ -168,11 +175,12 @@ const SERIES = `(
 /** The statements of an import, by step. */
 const STEPS = JSON.stringify({
   lock: [
-    // In the order of the names, before anything is read: a number that another transaction is giving out is then visible.
+    // We lock these in the order of their names and before anything is read, so that we see a number that another
+    // transaction is just about to assign.
     `insert into business_api.number_series as s (organization_id, series, last)
      select $1, g.series, 0 from ${SERIES} as g order by g.series
      on conflict (organization_id, series) do update set last = s.last`,
-    // For the same reason: the payments of an invoice are added up.
+    // Invoices are locked for the same reason, because we add up their payments.
     `select 1 from business_api.invoices i
       where i.organization_id = $1 and i.id = any (array(select g."invoiceId" from ${givenRows('payment')}))
       order by i.id for update`,
@@ -186,7 +194,7 @@ const STEPS = JSON.stringify({
   ],
 })
 
-/** The result of the function, by rows. */
+/** The function's result, by row. */
 interface ImportResult {
   readonly refused?: readonly { readonly row: number; readonly reason: ImportRefusal }[]
   readonly known?: Readonly<Record<string, boolean>>
@@ -205,7 +213,7 @@ function readOutcome({ refused, known = {} }: ImportResult, count: number): Impo
   return { outcome: 'imported', states }
 }
 
-/** The rows of a batch by kind; `row` is the place of the record in the batch. */
+/** Returns the rows of a batch by kind. `row` is the record's position in the batch. */
 function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly object[]>> {
   const rows = records.map(({ kind, record }, row) => {
     const { place, ...fields } = { place: null, ...record }

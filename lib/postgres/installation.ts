@@ -4,27 +4,28 @@ import type { Installation, InstallationStore } from '../webhooks/installation.t
 import type { Database } from './connection/database.ts'
 import { callFor } from './statements/statement.ts'
 
-/** One part of cancelling pending deliveries. */
+/** The result of cancelling one batch of pending deliveries. */
 export interface CancelledPart {
   readonly cancelled: number
-  /** Deliveries that were left because they are being sent. */
+  /** Number of deliveries that couldn't be cancelled because they're being sent. */
   readonly sending: number
 }
 
-/** The slice of the installation in PostgreSQL, with what an operator does with a copy. */
+/** The PostgreSQL store for the installation, including what operators need to handle a copy of the database. */
 export interface PostgresInstallation extends InstallationStore {
-  /** Makes the database that of an installation. @param name null: without a name */
+  /** Makes the database part of an installation. @param name `null` for no name */
   adopt(name: string | null): Promise<Installation>
   /**
-   * Cancels the deliveries of all organizations that are not being sent, a part at a time. Rests as long as each part has taken, so
-   * others can work meanwhile.
+   * Cancels the pending deliveries of all organizations in batches, except for those being sent. After each batch it
+   * pauses for as long as the batch took, so that others can work in the meantime.
    *
-   * @param entry the same for every part. Each organization gets one entry, with `cancelled`, the number of its deliveries
+   * @param entry the audit entry for all batches. Each organization gets it once, with the number of its deliveries
+   *   as `cancelled`
    */
   cancelPending(entry: Omit<AuditRecord, 'subjectId' | 'details'>): AsyncIterable<CancelledPart>
 }
 
-/** Creates the slice of the installation in PostgreSQL. The work is done by functions of the schema: see sql/46-installation.sql. */
+/** Creates the PostgreSQL store for the installation, which calls the functions in sql/46-installation.sql. */
 export function createInstallationStore(database: Database): PostgresInstallation {
   function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
     return callFor(database, null, 'check_installation(text, boolean)', name, adopts)

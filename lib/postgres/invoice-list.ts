@@ -4,7 +4,7 @@ import type { RecordDatabase } from './connection/database.ts'
 import { literalLimit } from './statements/fragments.ts'
 import { atValue, isOneOf, listRecords, listRows, type RecordRows, unionAll } from './statements/read.ts'
 
-/** Lists invoices: newest first, or by due date, the latest first. */
+/** Lists invoices by ID or by due date, latest first. */
 export function listInvoices(
   database: RecordDatabase,
   kind: RecordRows,
@@ -38,12 +38,12 @@ export function listInvoices(
 }
 
 /**
- * The condition of the partial index, word by word: with a parameter in place of the statuses, PostgreSQL could not use the
- * index.
+ * Must match the condition of the partial index exactly. If the statuses were a parameter, PostgreSQL couldn't
+ * use the index.
  */
 const INDEXED = "record.status in ('issued', 'partially_paid', 'overdue')"
 
-/** Builds the condition that an invoice is due in the period of a filter. */
+/** Builds the condition that an invoice is due within the filter's period. */
 function isDue(sql: Sql, { dueAfter, dueBefore }: InvoiceFilter): Fragment {
   if (dueAfter === undefined && dueBefore === undefined) return sql``
   return sql`
@@ -61,8 +61,8 @@ interface DueRange {
 }
 
 /**
- * Scans the due dates of a status. The due date of an invoice that is to be paid never changes, so a page can begin after an
- * id. The bounds are rows of the index's columns, because only such bounds end the scan.
+ * Scans the due dates of one status. A page can start after an ID because the due date of an open invoice never
+ * changes. The bounds are written as rows of the index's columns, because otherwise the scan wouldn't stop at them.
  */
 function dueRange(sql: Sql, { organizationId, status, filter, limit, before }: DueRange): Fragment {
   const { dueAfter, dueBefore } = filter

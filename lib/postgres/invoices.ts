@@ -42,7 +42,10 @@ const CHANGE = defineChange<ChangeValues>({
   reason: "(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)",
 })
 
-/** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
+/**
+ * Creates the PostgreSQL store for invoices. Amounts are calculated and rounded in the database, and returned as
+ * strings with the decimals of the currency.
+ */
 export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, READS.list, asked),

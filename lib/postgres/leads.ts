@@ -52,7 +52,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   state: 'stage',
   after: [
     afterIfAllowed(leadTable, 'stage'),
-    // Locked, so the row is what the latest change of the business and another conversion have left.
+    // We lock the business to see the latest change to it and any other conversion.
     `business as (
       select * from business_api.businesses
       where organization_id = @organizationId::text and id = (select business_id from after)
@@ -80,7 +80,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   facts: FACTS,
 })
 
-/** Leads in PostgreSQL. */
+/** Creates the PostgreSQL store for leads. */
 export function createLeadStore(database: RecordDatabase, admissions: Admissions): LeadStore {
   return {
     ...readSlice(database, admissions, READS, ({ stages, businessId }) => ({

@@ -11,14 +11,14 @@ import { grantFor } from './schema/grants.ts'
 import { CHANGED_NOW } from './statements/change.ts'
 import { textArray } from './statements/fragments.ts'
 
-// The work that does not depend on columns is a function of the schema: see sql/52-organizations.sql and sql/53-erasure.sql.
+// Everything that doesn't depend on columns is an SQL function. See sql/52-organizations.sql and sql/53-erasure.sql.
 
-/** The tables of records: each before the tables that it refers to. */
+/** The record tables. Each one comes before the tables it references. */
 export const DELETED_TABLES: readonly string[] = [
   ...new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table).reverse()),
 ]
 
-/** Creates the slice of organizations in PostgreSQL. */
+/** Creates the PostgreSQL store for organizations. */
 export function createOrganizationStore(database: Database): OrganizationStore {
   async function erase(
     verb: 'delete' | 'forget',
@@ -68,7 +68,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
   }
 }
 
-/** The first part: the business, and the signatures of proposals. */
+/** Erases the personal data of the business itself and the signatures of its proposals. This is the first part. */
 function forgetRecords(
   sql: Sql,
   organizationId: string,
@@ -103,7 +103,7 @@ function forgetRecords(
 interface Forgetting {
   /** The assignments of the update. */
   readonly set: string
-  /** Condition of rows with personal values. A value that is null is not personal. */
+  /** Condition that a row has personal data. Null values aren't personal. */
   readonly isPersonal: string
 }
 

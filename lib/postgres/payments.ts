@@ -24,23 +24,23 @@ interface PaymentValues {
   readonly paymentId: string
   readonly amount: string
   readonly receivedAt: string
-  /** The id of the payment that is taken back, and the audit entry as JSON. */
+  /** The ID of the payment being reversed and the audit entry as JSON. `null` if this isn't a reversal. */
   readonly reversedId: string | null
   readonly entry: string | null
   readonly settledStatus: string
-  /** The status after a payment that leaves something due, by the status before, as JSON. */
+  /** JSON object with the status after a payment that leaves a balance, by the previous status. */
   readonly unsettledStatus: string
   readonly settledEvents: string
 }
 
-/** The columns of an invoice that a payment leaves as they are. */
+/** Columns of an invoice that aren't affected by a payment. */
 const KEPT = columnsOf(invoiceTable).filter(({ name }) => name !== 'status' && name !== 'amount_paid')
 
 const PAY = defineChange<PaymentValues>({
   of: invoiceTable,
   state: 'status',
   after: [
-    // The reversed payment is locked after the invoice, and is then as the latest change of the invoice has left it.
+    // The reversed payment is locked after the invoice, so we see what the latest change of the invoice did to it.
     `judged as (
       select
         before.*, coalesce(-reversed.amount, @amount::text::numeric) as amount,
@@ -113,7 +113,8 @@ const PAY = defineChange<PaymentValues>({
       where not after.is_there and entry is not null
     )`,
   ],
-  // The events of a payment that exists already exist too, and with other ids if it did not settle the invoice then.
+  // If the payment already exists, so do its events. Their IDs differ if the payment didn't settle the invoice
+  // at the time.
   events: `
     case
       when after.is_there then '[]'
@@ -135,9 +136,9 @@ const PAY = defineChange<PaymentValues>({
 })
 
 /**
- * Adds a payment to an invoice, or takes one back, all of it in numeric. A payment that is there already, as the result of an earlier
- * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
- * sent once more.
+ * Adds a payment to an invoice or reverses one, using numeric throughout. Nothing changes if the payment already exists
+ * because the result of an earlier attempt was lost. If that attempt commits only now, this one violates the payment's
+ * key and the statement is retried.
  */
 export function pay(
   database: RecordDatabase,
@@ -156,7 +157,7 @@ export function pay(
   })
 }
 
-/** Lists the newest payments of an invoice: see `InvoiceStore.listPayments`. */
+/** Lists an invoice's latest payments. See `InvoiceStore.listPayments`. */
 export function listPayments(
   database: RecordDatabase,
   organizationId: string,
@@ -192,7 +193,7 @@ export function listPayments(
   })
 }
 
-/** A payment's JSON, from SQL expressions. */
+/** Builds the JSON of a payment from SQL expressions. */
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text

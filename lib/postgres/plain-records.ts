@@ -7,14 +7,14 @@ import { changeVerb, defineChange } from './statements/change.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
-/** The SQL of the statements, built once. */
+/** The SQL statements, which are built only once. */
 const STATEMENTS = Object.entries(PLAIN_RESOURCES).map(([resource, table]) => {
   const statements = defineCreation(table.table, columnsOf(table))
   const change = defineChange<{ readonly set: string }>({ of: table, state: 'status' })
   return { resource, reads: defineReads(table), statements, change }
 })
 
-/** Creates the slices of plain records in PostgreSQL. */
+/** Creates the PostgreSQL stores for plain records. */
 export function createPlainStores(database: RecordDatabase, admissions: Admissions): PlainSlices {
   const slices = STATEMENTS.map(({ resource, reads, statements, change }) => {
     const store: PlainStore<PlainRecord> = {

@@ -2,19 +2,19 @@ import type { Since } from '../access/admission.ts'
 import { isIsoMoment } from '../base/fields.ts'
 import type { ChangesValues, TimesValues } from './statements/changes.ts'
 
-/** Where a page of changes begins, in one of two orders. */
+/** Where a page of changes starts, in one of the two orders. */
 export type Beginning =
   | { readonly order: 'changes'; readonly values: ChangesValues }
   | { readonly order: 'times'; readonly values: TimesValues }
 
-// Positions as the statements write them. 19 digits always fit into an id of a transaction.
+// Positions as they're written by the statements. A number with 19 digits always fits into a transaction ID.
 const IN_CHANGES = /^c (-?\d{1,19}) (\d{1,19}) (\d{1,19}|-) (\d{1,19}|-) ([^\0]{0,256})$/s
 const IN_TIMES = /^t (-?\d{1,19}) ([1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\d{1,19}) ([^\0]{0,256})$/s
 
-/** A pass of all records. */
+/** Starts a pass over all records. */
 export const EVERYTHING: Beginning = fromTime('-infinity')
 
-/** Reads where a list of changes begins: everything, for a position in another form. */
+/** Returns where a list of changes starts. If the position isn't valid, the list starts over with all records. */
 export function readBeginning(since: Since): Beginning {
   return 'time' in since ? fromTime(since.time) : (readPosition(since.position) ?? EVERYTHING)
 }

@@ -5,10 +5,10 @@ import type { PostgresTransaction } from './connection/transaction.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 
 /**
- * The calls of the host's own code on a PostgreSQL store, with `using(tx)` for the host's transaction: what `createPlatform` returns
- * for a `PostgresStore`.
+ * The result of `createPlatform` for a `PostgresStore`. Has the calls for the host's own code, and `using(tx)` to make
+ * them in the host's transaction.
  *
- * @typeParam Own the service with event types of its own: `typeof service`
+ * @typeParam Own the service if it has custom event types: `typeof service`
  * @example
  * ```ts
  * const platform: PostgresPlatform = createPlatform(createPostgresStore(url))

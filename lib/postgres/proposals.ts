@@ -48,7 +48,7 @@ const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string 
   reason: "(select 'too_fine' from judged)",
 })
 
-/** Proposals in PostgreSQL. */
+/** Creates the PostgreSQL store for proposals. */
 export function createProposalStore(database: RecordDatabase, admissions: Admissions): ProposalStore {
   return {
     ...readSlice(database, admissions, READS, ({ statuses, number }) => ({
@@ -61,7 +61,7 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
     change(given) {
       const { isRevision = false, signature, minorUnits: _, ...set } = given.set
       return writeChange(database, given, CHANGE, {
-        // A revision is not signed yet.
+        // A revised proposal hasn't been signed yet.
         set: setOf({ ...set, ...decimalsOf(given.set), ...(isRevision ? UNSIGNED : {}), ...signature }),
         isRevision: String(isRevision),
       })
@@ -71,7 +71,7 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
 
 const UNSIGNED: Readonly<Record<keyof ProposalSignature, null>> = { signedBy: null, signedAt: null }
 
-/** The decimals of a new currency. */
+/** Returns the number of decimals if the currency changes. */
 function decimalsOf({ currency, minorUnits: given }: ProposalChanges): { readonly minorUnits?: number } {
   return currency === undefined ? {} : { minorUnits: given ?? minorUnits(currency) }
 }

@@ -6,20 +6,20 @@ import type { Database } from './connection/database.ts'
 import { represent } from './statements/columns.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 
-/** A page of records of one kind, by id. */
+/** A page of records of one kind, ordered by ID. */
 export interface RecordPage {
-  /** A JSON object for each record: `{"kind":"client","record":{…}}`. */
+  /** Each record as a JSON object, for example `{"kind":"client","record":{…}}`. */
   readonly lines: readonly string[]
-  /** The `after` of the next page; null: no record is left. */
+  /** The `after` of the next page, or `null` if there are no more records. */
   readonly next: string | null
 }
 
-/** The records of a kind. */
+/** Where the records of a kind come from. */
 interface Source {
   readonly rows: string
-  /** The JSON text of a row named `record`. */
+  /** SQL expression for the JSON text of a row named `record`. */
   readonly json: string
-  /** The end of the line: the fields that the API does not show, which an import needs beside the representation. */
+  /** SQL expression for the rest of the line, with the fields that an import needs but the API doesn't return. */
   readonly beside: string
 }
 
@@ -31,7 +31,7 @@ const SOURCES = Object.fromEntries(RECORD_KINDS.map((kind) => [kind, sourceOf(ki
 function sourceOf(kind: RecordKind): Source {
   const table = RECORD_TABLES[kind]
   const rows = kind === 'client' ? CLIENT_ROWS : `business_api.${table.table}`
-  // Only payments are shown by no list, and are rendered here.
+  // Payments have no stored representation because they don't appear in any list.
   if (kind === 'payment')
     return { rows, json: `pg_catalog.jsonb_strip_nulls(${jsonOf(columnsOf(table))})::text`, beside: "'}'" }
   const json = kind === 'business' ? represent(businessTable, 'record') : 'record.representation'
@@ -50,7 +50,7 @@ function jsonOf(columns: readonly NamedColumn[]): string {
   return `pg_catalog.jsonb_build_object(${pairs.join(', ')})`
 }
 
-/** Reads the next records of a kind along the primary key, one statement for each page. */
+/** Reads the next records of a kind by primary key, with one statement per page. */
 export async function readRecords(
   database: Pick<Database, 'rowFor'>,
   organizationId: string,

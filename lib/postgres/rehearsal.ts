@@ -3,7 +3,7 @@ import { openPlainPool } from './connection/plain-pool.ts'
 import type { PostgresStore } from './store.ts'
 
 /**
- * Does work on records in a transaction that is rolled back in any case: the result is exact, and nothing is changed.
+ * Runs `work` in a transaction that is always rolled back. The result is accurate, but nothing is changed.
  *
  * @param url the connection string of the store's database
  */

@@ -8,8 +8,9 @@ import { askEach, type Reading, write } from './statements/write.ts'
 type Owned = Pick<ReplyRequest, 'organizationId' | 'writeId'>
 
 /**
- * Reserves the key. The entry has already expired, so it has no effect if the host commits although the work has failed. Waiting for
- * the key has a separate limit, reset by `limit`: otherwise that would apply to the host's whole transaction.
+ * Reserves the idempotency key. The entry is created as expired, so it has no effect if the host commits even though
+ * `work` has failed. Waiting for the key has its own timeout, which `limit` resets because it would otherwise apply to
+ * the rest of the host's transaction.
  */
 const RESERVE = defineWrite<Owned & Pick<ReplyRequest, 'apiKeyId'>, 'isInForce' | 'limit'>((reserve) => ({
   steps: [
@@ -47,7 +48,7 @@ const RESERVED: Reading<'isInForce', { outcome: 'reserved' }, never, { outcome: 
   judged: ({ isInForce }) => (isInForce === 'false' ? { outcome: 'unauthenticated' } : undefined),
 }
 
-/** Creates the slice for replies of the host's own work, in a transaction of the host. */
+/** Creates the store for replies of the host's own work, in the host's transaction. */
 export function createReplyStore(database: RecordDatabase): ReplyStore {
   return {
     async once({ organizationId, apiKeyId, writeId, idempotency }, work) {

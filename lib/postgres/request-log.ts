@@ -3,7 +3,7 @@ import type { Page } from '../base/page.ts'
 import type { Database } from './connection/database.ts'
 import { callFor } from './statements/statement.ts'
 
-/** Creates the slice for the request log, in PostgreSQL: see sql/48-api-requests.sql. */
+/** Creates the PostgreSQL store for the request log. See sql/48-api-requests.sql. */
 export function createRequestLogStore(database: Database): RequestLogStore {
   function list(
     organizationId: string,

@@ -7,9 +7,9 @@ import type {
 import type { Database } from './connection/database.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
-// The purge's parts are SQL functions: see sql/50-retention.sql and sql/51-dropped-days.sql.
+// The parts of a purge are SQL functions. See sql/50-retention.sql and sql/51-dropped-days.sql.
 
-/** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
+/** Deletes a limited number of old rows. See `DeliveryStore.purge`. */
 export async function purge(
   database: Database,
   { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
@@ -22,7 +22,7 @@ export async function purge(
 
 type PurgedPart = Omit<PurgeReport, 'next'> & { readonly cursor: object; readonly isDone: boolean }
 
-/** Purges the next part for all processes: see `DeliveryStore.continuePurge`. */
+/** Continues the purge that all processes share. See `DeliveryStore.continuePurge`. */
 export function continuePurge(
   database: Database,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
@@ -30,17 +30,17 @@ export function continuePurge(
   return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
 }
 
-/** The progress of the delivery loops' purge. */
+/** The progress of the purge by the delivery loops. */
 export interface RetentionState {
-  /** Age at which events are purged, in milliseconds; null: events are kept forever. */
+  /** Age in milliseconds at which events are deleted. `null` if they're kept forever. */
   readonly retentionMs: number | null
-  /** Milliseconds since the latest part of a purge; null before the first. */
+  /** Milliseconds since the last part of a purge. `null` if there hasn't been one. */
   readonly purgedAgoMs: number | null
-  /** Lag of the purge, in ms; null: unknown. */
+  /** How far the purge lags behind, in ms. `null` if unknown. */
   readonly lagMs: number | null
 }
 
-/** Reads the progress of the delivery loops' purge. */
+/** Returns the progress of the purge by the delivery loops. */
 export function readRetention(database: Database): Promise<RetentionState> {
   return jsonFor(
     database,
@@ -59,5 +59,5 @@ export function readRetention(database: Database): Promise<RetentionState> {
   )
 }
 
-/** 500 years: longer than any retention of a host. A loop without retention stores a longer time. */
+/** 500 years, which is longer than any actual retention. A loop without a retention stores an even higher value. */
 const FOREVER_MS = 500 * 365 * 24 * 60 * 60 * 1000

@@ -3,7 +3,7 @@ import { openPlainPool } from './connection/plain-pool.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
 import { type RecordPage, readRecords } from './record-reader.ts'
 
-/** Reads the next records of an organization, of one kind and in the order of their ids; `after` null: from the first. */
+/** Reads the next records of a kind, ordered by ID. If `after` is `null`, starts with the first one. */
 export type ReadPage = (
   organizationId: string,
   kind: RecordKind,
@@ -12,7 +12,7 @@ export type ReadPage = (
 ) => Promise<RecordPage>
 
 /**
- * Runs work with a reader on one snapshot, so the pages fit together despite concurrent writes.
+ * Runs `work` with a reader that uses a single snapshot, so the pages are consistent despite concurrent writes.
  *
  * @param url a connection string
  */

@@ -36,43 +36,51 @@ import { createRequestLogStore } from './request-log.ts'
 import { readShardKeys, type ShardKeys } from './shards/shard-keys.ts'
 import { type Entries, readShardPlace, type ShardPlace, type StoredPlace } from './shards/shard-place.ts'
 
-/** Options of `createPostgresStore`. */
+/** Options for `createPostgresStore`. */
 export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
-  /** The service, the same in every process: `defineService(…)`. Default the default names. */
+  /**
+   * The service, as returned by `defineService(…)`. Must be the same in every process. Defaults to a service with the
+   * default names.
+   */
   service?: Own | undefined
 }
 
 const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
-/** The reference store. @typeParam Own the service of the store: `typeof service` */
+/**
+ * A store in PostgreSQL, which is the reference implementation.
+ *
+ * @typeParam Own the service of the store: `typeof service`
+ */
 export interface PostgresStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
   readonly installation: PostgresInstallation
   /**
-   * Returns the slices of records, events and replies in a transaction of the host: their writes are committed and rolled back with the
-   * transaction. A failed statement ends the transaction, so no statement is sent again.
+   * Returns a store for records, events and replies whose writes are part of the host's transaction. A failed statement
+   * aborts the transaction, so statements are never retried.
    *
-   * @param transaction the argument of `sql.begin`'s callback in postgres.js, or the transaction of another driver by `pgTransaction`,
-   *   `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
-   * @throws `TypeError` for a pool, which would commit each statement by itself
+   * @param transaction the argument of the `sql.begin` callback in postgres.js, or the transaction of another driver,
+   *   wrapped with `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
+   * @throws `TypeError` if it's a pool, which would commit each statement separately
    */
   using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
-   * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
-   * still sent, because a statement may belong to a request under way. Afterwards every statement is rejected. A host's own
-   * pool stays open. Close the HTTP server, the delivery loop and the sender first.
+   * Closes the store once all running requests and statements have finished. Until then new requests get a 503, but
+   * statements are still sent because they may belong to a running request. After that, all statements are rejected. If
+   * you passed a pool, it stays open. Close the HTTP server, the delivery loop and the sender first.
    *
-   * @param options.timeoutMs milliseconds to wait; the rest is cut off with `store_unavailable`. Default 4000. The close ends
-   *   half a second after that time at the latest, also on a silent network
+   * @param options.timeoutMs time to wait in milliseconds, after which everything else fails with
+   *   `store_unavailable`. Defaults to 4000. The store is closed at most 500 ms later, even if the network is silent
    */
   close(options?: CloseOptions): Promise<void>
   /**
-   * Reads the place of the database among shards: for `createShardedStore`.
+   * Reads which shard the database is. Used by `createShardedStore`.
    *
-   * @param first the place that a database without one, or with an earlier version, gets; null: none
-   * @param options.transaction the transaction of the host whose database is asked. Default: the store's own connections
-   * @param options.told entries of the map that the database gets
-   * @returns null for a database without a place
+   * @param first the place to assign if the database has none or an earlier version, or `null` to assign none
+   * @param options.transaction the host's transaction whose database is queried. Defaults to the
+   *   store's own connections
+   * @param options.told entries of the shard map to store in the database
+   * @returns `null` if the database isn't a shard
    */
   shardPlace(
     first?: ShardPlace | null,
@@ -82,20 +90,21 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
     },
   ): Promise<StoredPlace | null>
   /**
-   * Finds the owners of API keys, with the places of organizations that the answer is about: for `createShardedStore`.
+   * Finds the owners of API keys, and where the affected organizations are. Used by `createShardedStore`.
    *
-   * @param slots the slots that the keys carry
+   * @param slots the slots encoded in the keys
    */
   shardKeys(digests: readonly string[], slots?: readonly number[]): Promise<ShardKeys>
 }
 
 /**
- * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens the first
- * connection. An idle connection doesn't keep the process alive.
+ * Creates a store in the schema `business_api` of a PostgreSQL database. Run `migrate` first to create the schema. The
+ * first statement opens the first connection. Idle connections don't keep the process alive.
  *
- * @param source a connection string, or your postgres.js pool. In both cases the store opens its own connections, to the same server with the
- *   same user, TLS and session parameters
- * @throws `TypeError` or `RangeError` for an invalid argument; the message repeats no part of the connection string
+ * @param source a connection string, or your postgres.js pool. Either way, the store opens its own connections, to
+ *   the same server with the same user, TLS and session parameters
+ * @throws `TypeError` or `RangeError` if an argument is invalid. The message doesn't include any part of the
+ *   connection string
  * @example
  * ```ts
  * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { maxConnections: 20 })
@@ -111,7 +120,7 @@ export function createPostgresStore<Own extends Service = Service>(
 }
 
 /**
- * Creates a store whose statements go through a given database. Tests observe the statements.
+ * Creates a store that uses the given database. Tests use this to observe the statements.
  *
  * @internal
  */

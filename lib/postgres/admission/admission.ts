@@ -8,10 +8,10 @@ import type { Asking } from './batches.ts'
 import { JUDGE, type JudgementValues } from './judgement.ts'
 import { type Judged, verdictOn } from './verdict.ts'
 
-/** The admission of requests by API keys. */
+/** Admits or rejects requests by API keys. */
 export interface Admissions {
   admit(request: AdmissionRequest): Promise<Admission>
-  /** Judges a request and, if admitted, reads the caller's page. */
+  /** Checks a request and, if it's admitted, reads the page. */
   admitToPage<Representation>(
     request: AdmissionRequest,
     list: ListStatements,
@@ -20,34 +20,35 @@ export interface Admissions {
   readonly limits: Asking['limits']
 }
 
-/** The requests of a key that wait for the same judgement. */
+/** Requests with the same key that are waiting to be checked together. */
 interface Waiting {
   count: number
-  /** On the monotonic clock, in milliseconds. */
+  /** In milliseconds on the monotonic clock. */
   readonly askedAt: number
   readonly judged: Promise<Judged>
 }
 
 type Page = ResultColumns<PageColumn, 'page'>
 
-/** Maximum number of keys in memory whose last request was rejected, about 100 bytes each. */
+/** Maximum number of recently rejected keys that we remember. Each one takes about 100 bytes. */
 const REJECTED_MAX = 10_000
 
 /**
- * Creates the admission of a store's requests. A request is checked by one statement and its page is read by another, so no bucket is
- * locked while records are read or a slow response is sent. A key's waiting requests are checked together and take their tokens under
- * one lock of the buckets.
+ * Creates the admission of a store's requests. Requests are checked by one statement and pages are read by another, so
+ * the buckets aren't locked while records are read or a slow response is sent. Waiting requests with the same key are
+ * checked together and take their tokens under a single lock.
  *
- * While few requests wait, both statements are sent at once, and the page waits for the verdict: a list takes one round trip. After a
- * key's request was rejected, the verdict comes first, so requests over a limit cost no pages.
+ * If only a few requests are waiting, we send both statements at once and hold back the page until the check is done.
+ * That way a list takes a single round trip. After a request of a key was rejected, we check first, so that requests
+ * over the limit don't cost a page.
  */
 export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): Admissions {
-  /** By the API's limits (a store may have several) and by key. */
+  /** By the API's rate limits, because a store can be used by several APIs, and then by key. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
-  /** The requests without a verdict, of all keys, and the judgements that they wait for. */
+  /** Number of unchecked requests of all keys, and the number of checks they're waiting for. */
   let pending = 0
   let judgements = 0
-  /** Digests of the keys whose last list was rejected. */
+  /** Digests of keys whose last list was rejected. */
   const rejected = new Set<string>()
 
   function waitingUnder(limits: object): Map<string, Waiting> {
@@ -65,7 +66,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     const end = (): void => {
       if (keys.get(keyDigest) === joined) keys.delete(keyDigest)
     }
-    // The requests are counted when the statement is sent: a later request waits for the next one.
+    // We count the requests when the statement is sent. Anything later waits for the next one.
     const send = (): JudgementValues => {
       end()
       return valuesOf(keyDigest, joined.count, rateLimits, organizationHint)
@@ -84,14 +85,15 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
 
   async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
-    // A key with less than an equal share of the places is kept out by no other key. The queue of the batches bounds the first requests.
+    // A key that uses less than its fair share of the queue is never rejected because of other keys. The first request
+    // of each check is limited by the queue of the batches.
     if (joined.count * judgements >= pending) limits?.rejectBeyond(pending)
     const place = joined.count++
     pending++
     try {
       return verdictOn(await joined.judged, place, request)
     } catch (error) {
-      // The time of a judgement begins with its first request: a later request has time left, and is judged once more.
+      // The timeout of a check starts with its first request. If a later one has time left, it's checked again.
       if (!isOver(joined.askedAt) || isOver(askedAt)) throw error
     } finally {
       pending--
@@ -99,7 +101,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     return admit(request, askedAt)
   }
 
-  /** Returns the organization whose page may be read before the verdict. */
+  /** Returns the organization whose page we may read before the check is done. */
   function organizationAhead({ keyDigest, organizationHint }: AdmissionRequest): string | undefined {
     return hasRoom() && !rejected.has(keyDigest) ? organizationHint : undefined
   }
@@ -120,7 +122,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
       order === 'changes'
         ? await ask(organizationId, list.changes, () => ({ ...values, organizationId, limit }), limit)
         : await ask(organizationId, list.times, () => ({ ...values, organizationId, limit }), limit)
-    // Without a position, the position that was given is of another database.
+    // If there's no position, the given one belongs to another database.
     if (page.position === null) return readChanges(organizationId, list, limit, EVERYTHING)
     return { ...page, position: page.next ?? page.position }
   }
@@ -142,7 +144,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     async admitToPage(request, list, asked) {
       const hint = organizationAhead(request)
       const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
-      // The verdict is told first, also where the page fails.
+      // The result of the check comes first, even if reading the page fails.
       ahead?.catch(() => {})
       const admission = await admit(request, performance.now())
       noteOutcome(request.keyDigest, admission)
@@ -161,7 +163,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
 /** How early a timer may fire, in ms. */
 const TIMER_ERROR_MS = 2
 
-/** Stands for no limits. */
+/** Used as the key if there are no limits. */
 const UNLIMITED = {}
 
 function valuesOf(

@@ -12,14 +12,14 @@ import {
   type Value,
 } from '../statements/statement.ts'
 
-// Longer than 250 lines: the way of a request through a batch, and past it, is read as a whole.
+// This file is over 250 lines because a request's path through a batch, or around it, is easier to follow in one place.
 
 /**
- * Asks a statement for a request of an organization.
+ * Runs a statement for an organization's request.
  *
- * @param values gives the values when the statement is sent; called once
- * @param records the records of the request's page, at most. Default 0
- * @throws as {@link RecordDatabase.rowFor}
+ * @param values returns the values when the statement is sent. Called once
+ * @param records maximum number of records in the request's page. Defaults to 0
+ * @throws same as {@link RecordDatabase.rowFor}
  */
 export type AskForRequest = <Values extends object, Column extends string, Bytes extends Column>(
   organizationId: string,
@@ -28,67 +28,67 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
   records?: number,
 ) => Promise<ResultColumns<Column, Bytes>>
 
-/** The limits of requests that wait, and the counts for {@link Batches.connectionUse}. */
+/** Limits the waiting requests, and counts them for {@link Batches.connectionUse}. */
 export interface WaitLimits {
   /**
-   * Rejects a request beyond `maxPending`.
+   * Rejects a request if there are already `maxPending`.
    *
-   * @param pending the requests that wait
+   * @param pending number of waiting requests
    * @throws with code `store_unavailable`
    */
   rejectBeyond(pending: number): void
-  /** Creates the error of a request whose time was over before its statement was sent. @param waitedMs milliseconds */
+  /** Creates the error for a request that timed out before its statement was sent. @param waitedMs milliseconds */
   timedOut(waitedMs: number): BusinessApiError
-  /** Adds requests that wait elsewhere to those that wait for a batch. */
+  /** Adds requests that are waiting elsewhere to the number of waiting requests. */
   countWaiting(count: () => number): void
 }
 
-/** Asks statements for requests. */
+/** Runs statements for requests. */
 export interface Asking {
   readonly ask: AskForRequest
-  /** Null in a transaction of the host, where no request waits for others. */
+  /** `null` in the host's transaction, where requests never wait for each other. */
   readonly limits: WaitLimits | null
-  /** Returns whether so few requests wait that a statement may be sent before it is known to be needed. */
+  /** Returns `true` if there's enough capacity to send a statement that may turn out to be unnecessary. */
   hasRoom(): boolean
-  /** How long a request may wait for its result, in ms. */
+  /** Maximum time a request may wait for its result, in ms. */
   readonly timeoutMs: number
 }
 
-/** Asks a statement for the requests that wait at the same time. */
+/** Runs one statement for all requests that are waiting at the same time. */
 export interface Batches extends Asking {
-  /** The use of the connections, with the requests that wait for a batch. */
+  /** Returns the usage of the connections, including requests that are waiting for a batch. */
   connectionUse(): ConnectionUse
 }
 
-/** The share of the connections that all batches have together. */
+/** The share of the connections that is used by all batches. */
 const BATCHES = Symbol('batches')
-/** The requests of a batch at most: some milliseconds of PostgreSQL. */
+/** Maximum number of requests in a batch, which take PostgreSQL a few milliseconds. */
 const REQUESTS_MAX = 16
-/** Maximum number of records in a batch before a request is added: a few ms of PostgreSQL. */
+/** No more requests are added to a batch with this many records, which take PostgreSQL a few milliseconds. */
 const RECORDS_MAX = 800
-/** Timeout of a batch, in ms: many times its usual duration. */
+/** Timeout of a batch, in ms. This is many times longer than a batch usually takes. */
 const BATCH_MS = 500
-/** How long requests run alone after a batch of their statement has failed, in ms. */
+/** How long requests run separately after a batch with the same statement has failed, in ms. */
 const ALONE_MS = 1000
 
-/** A request that waits for a batch. */
+/** A request waiting for a batch. */
 interface Waiting {
   readonly text: string
   readonly organizationId: string
-  /** Gives the parameters when the statement is sent. */
+  /** Returns the parameters when the statement is sent. */
   parameters(): readonly Value[]
-  /** The records of the page, at most. */
+  /** Maximum number of records in the page. */
   readonly records: number
-  /** On the monotonic clock, in milliseconds. */
+  /** In milliseconds on the monotonic clock. */
   readonly askedAt: number
   answer(row: ByteRow): void
   reject(error: unknown): void
 }
 
-/** Stands for an error: the request must run alone. */
+/** Used instead of an error if the request must run separately. */
 const ASK_ALONE = Symbol('ask alone')
 
-/** Asks for each request by a statement of its own, in a transaction of the host. */
+/** Runs a separate statement for each request, in the host's transaction. */
 export function askEachAlone(database: RecordDatabase): Asking {
   return {
     ask(organizationId, statement, values) {
@@ -102,23 +102,24 @@ export function askEachAlone(database: RecordDatabase): Asking {
 }
 
 /**
- * Creates the batches of a store. A quarter of the connections carries batches. A request that finds a free place among these is sent
- * without a wait, together with the requests that came in the same turn of the event loop; the others wait in round robin of the
- * organizations. The next batch takes the first request in turn, with all requests that wait for the same statement. So the more
- * requests come, the more share a statement, a round trip and two socket writes.
+ * Creates the batches of a store, which use a quarter of its connections. If one of these is free, a request is sent
+ * right away, along with all others from the same turn of the event loop. Otherwise it waits, and organizations take
+ * turns. The next batch takes the first request in line and all others that need the same statement. So the more
+ * requests there are, the more of them share a statement, a round trip and two socket writes.
  *
- * A request can delay the rest of its batch for up to half a second: a batch that fails or takes longer is abandoned, and each request
- * runs alone in the remaining time, on its organization's connections. So are all requests for that statement during the next second,
- * because a table may be locked. Statements of batches wait for no locked row.
+ * A request can delay the rest of its batch by up to 500 ms. If a batch fails or takes longer, it's abandoned and
+ * each of its requests runs separately in the remaining time, using its organization's connections. For the next
+ * second, so do all other requests for that statement, because a table may be locked. Statements in batches never
+ * wait for locked rows.
  */
 export function createBatches(database: Database): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
   const batchesMax = Math.max(1, Math.floor(maxConnections / 4))
   const roomMax = Math.floor(maxPending / 32)
   const waiting = createFairQueue<string, Waiting>()
-  /** The same requests by the text of the statement. */
+  /** The same requests, by SQL text. */
   const waitingFor = new Map<string, FairQueue<string, Waiting>>()
-  /** The times until which requests are asked alone, by the text of the statement. */
+  /** Time until which requests run separately, by SQL text. */
   const aloneUntil = new Map<string, number>()
   let isScheduled = false
   let underWay = 0
@@ -189,7 +190,7 @@ export function createBatches(database: Database): Batches {
     return batch
   }
 
-  /** Milliseconds that a request may still take. */
+  /** Returns the remaining time of a request in milliseconds. */
   function leftMsOf({ askedAt }: Pick<Waiting, 'askedAt'>): number {
     return statementTimeoutMs - (performance.now() - askedAt)
   }
@@ -224,7 +225,10 @@ export function createBatches(database: Database): Batches {
     }
   }
 
-  /** Leaves the waiting requests to the turns at the connections: no connection was free in time, or none can be opened. */
+  /**
+   * Makes all waiting requests use their organization's connections, because no connection was free in time or none can
+   * be opened.
+   */
   function giveUpWaiting(): void {
     for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(ASK_ALONE)
     waitingFor.clear()

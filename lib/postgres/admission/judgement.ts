@@ -1,19 +1,21 @@
 import type { BatchStatement } from '../statements/statement.ts'
 
-/** The requests of a key that are judged together. */
+/** Requests with the same key that are checked together. */
 export interface JudgementValues {
   readonly keyDigest: string
-  /** The number of requests that need a token; 0 to take none. */
+  /** Number of requests that need a token, or 0 to take none. */
   readonly wanted: number
   readonly keyPerSecond: number
   readonly keyBurst: number
   readonly organizationPerSecond: number
   readonly organizationBurst: number
-  /** The organization to which the caller believes the key to belong; empty: not known. */
+  /** The organization the key is expected to belong to. Empty if unknown. */
   readonly organizationHint: string
 }
 
-/** The columns of a judgement, all null for a key that is not active: see `business_api.judge` in sql/21-rate-limits.sql. */
+/**
+ * The result columns, which are all null if the key isn't active. See `business_api.judge` in sql/21-rate-limits.sql.
+ */
 const COLUMNS = {
   organizationId: 'judged.organization_id',
   keyId: 'judged.key_id',
@@ -28,7 +30,7 @@ const COLUMNS = {
   tokens: 'judged.tokens::text',
 } as const
 
-/** A column of a judgement. */
+/** A result column. */
 export type JudgedColumn = keyof typeof COLUMNS
 
 const PARAMETERS = [
@@ -51,10 +53,10 @@ function textOf(mayWait: boolean): string {
     ) as judged`
 }
 
-/** Stands for tokens: a bucket is locked by another statement, or missing. */
+/** Returned instead of a number of tokens if a bucket is missing or locked by another statement. */
 const NOT_TAKEN = '-1'
 
-/** Checks the requests of any number of keys, with a row for each key. */
+/** Checks the requests of any number of keys. Returns one row per key. */
 export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
   text: textOf(false),
   textOfOne: textOf(true),

@@ -9,14 +9,14 @@ import {
 import type { ResultColumns } from '../statements/statement.ts'
 import type { JudgedColumn } from './judgement.ts'
 
-/** The result of the checking statement. */
+/** The result of the check. */
 export type Judged = ResultColumns<JudgedColumn, never>
 
 /**
- * Gives the verdict on one of several requests that were judged together.
+ * Returns the verdict on one of the requests that were checked together.
  *
- * @param place the place of the request among these, from 0 on: the first ones get the tokens
- * @throws `Error` when the buckets could not be made
+ * @param place the request's position among them, starting at 0. The first ones get the tokens
+ * @throws `Error` if the buckets couldn't be created
  */
 export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: AdmissionRequest): Admission {
   const { organizationId, keyId, scopes, lastUseIsStale } = judged
@@ -34,7 +34,7 @@ export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: 
   }
 }
 
-/** Both buckets after the request, as if requests had come one after the other. */
+/** Returns both buckets after the request, as if the requests had arrived one by one. */
 function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimitState {
   const limits = {
     key: limitOf(judged.keyPerSecond, judged.keyBurst, defaults.key),
@@ -50,11 +50,11 @@ function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimit
   if (tokensOfLater >= 0) return describeBuckets(times, limits, 0)
   const own = { key: judged.keyPerSecond !== null, organization: judged.organizationPerSecond !== null }
   const { state } = takeToken(times, limits, 0, own)
-  // The statement has rejected the request: rounding must not turn this into an admission.
+  // The statement has rejected the request, and rounding must not turn that into an admission.
   return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
 }
 
-/** The limit active: the own one, else that of the API. */
+/** Returns the limit that applies: a custom one if there is one, otherwise the API's. */
 function limitOf(perSecond: string | null, burst: string | null, byDefault: RateLimit): RateLimit {
   return perSecond === null ? byDefault : { perSecond: Number(perSecond), burst: Number(burst) }
 }

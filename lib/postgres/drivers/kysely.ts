@@ -14,9 +14,9 @@ export interface KyselyCompiledQuery {
 /**
  * Adapts a Kysely transaction for `platform.using(…)`.
  *
- * @param transaction the argument of `db.transaction().execute(…)`'s callback
+ * @param transaction the argument of the `db.transaction().execute(…)` callback
  * @param compiledQuery `CompiledQuery` of kysely
- * @throws `TypeError` for a database outside a transaction, which would commit each statement separately
+ * @throws `TypeError` if it's a database outside a transaction, which would commit each statement separately
  * @example
  * ```ts
  * await kysely.transaction().execute(async (tx) => {

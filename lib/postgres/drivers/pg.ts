@@ -1,12 +1,14 @@
 import { type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** A client of pg (`pool.connect()` or `new Client()`) as far as the store needs it. A pool has no `escapeIdentifier`. */
+/**
+ * The part of a pg client (`pool.connect()` or `new Client()`) that the store needs. A pool has no `escapeIdentifier`.
+ */
 export interface PgClient {
   query(statement: PgStatement): Promise<{ readonly rows: readonly unknown[][] }>
   escapeIdentifier(text: string): string
 }
 
-/** A statement in the form that pg takes. */
+/** A statement in the format that pg accepts. */
 export interface PgStatement {
   text: string
   values: unknown[]
@@ -14,14 +16,14 @@ export interface PgStatement {
   types: { getTypeParser(): (value: string) => string }
 }
 
-// The host may have replaced pg's parser of a type. The columns are text, and stay as received.
+// The host may have replaced pg's type parsers. All our columns are text, so we keep them as received.
 const TYPES = { getTypeParser: () => (value: string) => value }
 
 /**
- * Adapts a transaction of pg for `platform.using(…)`.
+ * Adapts a pg transaction for `platform.using(…)`.
  *
- * @param client the client on which you have sent `begin`
- * @throws `TypeError` for a pool, which would commit each statement separately, and for a client outside a transaction
+ * @param client the client you have sent `begin` on
+ * @throws `TypeError` if it's a pool, which would commit each statement separately, or a client outside a transaction
  * @example
  * ```ts
  * const client = await pool.connect()
@@ -34,7 +36,7 @@ export function pgTransaction(client: PgClient): SqlTransaction {
   if (typeof client?.query !== 'function' || typeof client.escapeIdentifier !== 'function') {
     throw unusable('it is not a client of pg: pass the client of pool.connect() after sending begin')
   }
-  // Since pg 8.20.
+  // Available since pg 8.20.
   if (Reflect.get(client, 'getTransactionStatus')?.call(client) === 'I') {
     throw unusable('the client of pg is in no transaction: send begin first')
   }

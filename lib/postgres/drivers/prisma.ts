@@ -1,17 +1,17 @@
 import { type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** …)`. => The argument of Prisma's interactive `prisma.$transaction(…)` callback. => …)`. */
+/** The argument of Prisma's interactive `prisma.$transaction(…)` callback. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
-  /** A method of clients, which transactions do not have. */
+  /** Clients have this method, but transactions don't. */
   readonly $connect?: never
 }
 
 /**
  * Adapts an interactive Prisma transaction for `platform.using(…)`.
  *
- * @param transaction …)` => the argument of `prisma.$transaction(…)`'s callback => …)`
- * @throws `TypeError` for a client outside a transaction, which would commit each statement separately
+ * @param transaction the argument of the `prisma.$transaction(…)` callback
+ * @throws `TypeError` if it's a client outside a transaction, which would commit each statement separately
  * @example
  * ```ts
  * await prisma.$transaction(async (tx) => {
@@ -34,7 +34,7 @@ export function prismaTransaction(transaction: PrismaTransaction): SqlTransactio
   }
 }
 
-/** The database's error within Prisma's error, by a driver adapter's names. */
+/** The database error inside a Prisma error, as reported by a driver adapter. */
 interface AdapterFault {
   readonly kind?: string
   readonly originalCode?: string
@@ -43,9 +43,9 @@ interface AdapterFault {
 }
 
 /**
- * Finds PostgreSQL's error in an error of Prisma. Every failure of a raw statement has the code P2010; the SQLSTATE is in
- * `meta.driverAdapterError` (driver adapters) or in `meta.code` (the engine of Prisma 6). Prisma leaves the name of a
- * constraint out, so the name is read from PostgreSQL's message.
+ * Finds PostgreSQL's error in a Prisma error. All failures of raw statements have the code P2010. The SQLSTATE is in
+ * `meta.driverAdapterError` (driver adapters) or in `meta.code` (the engine of Prisma 6). Prisma omits constraint
+ * names, so we get them from PostgreSQL's message.
  */
 function readError(error: unknown): unknown {
   const meta = Object(Reflect.get(Object(error), 'meta'))
@@ -61,7 +61,7 @@ function readError(error: unknown): unknown {
   })
 }
 
-/** The kinds of faults for which an adapter has no code of PostgreSQL. */
+/** Kinds of faults for which adapters don't have a PostgreSQL error code. */
 const LOST: Readonly<Record<string, string>> = {
   ConnectionClosed: 'CONNECTION_CLOSED',
   DatabaseNotReachable: 'ECONNREFUSED',

@@ -1,15 +1,15 @@
 /**
- * A transaction of the host with any driver, in the one form that the store needs. `pgTransaction`, `drizzleTransaction`,
- * `kyselyTransaction` and `prismaTransaction` make it; a host with another driver writes it.
+ * The host's transaction with any driver. Created by `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` and
+ * `prismaTransaction`. If you use another driver, implement it yourself.
  */
 export interface SqlTransaction {
   /**
-   * Sends one statement in the transaction. Never called again before the previous promise is settled.
+   * Runs a statement in the transaction. It's never called again before the previous promise is settled.
    *
-   * @param text SQL with the parameters `$1`, `$2` …; every parameter has a cast
-   * @param parameters the values: strings, numbers or null
-   * @returns the rows: objects with the columns in the order of the statement, or arrays. Every column is text
-   * @throws the driver's error, with PostgreSQL's SQLSTATE in `code` of the error or of a `cause`
+   * @param text SQL with the parameters `$1`, `$2` …, all of which have a cast
+   * @param parameters the values
+   * @returns the rows, either as objects with the columns in the statement's order or as arrays. All columns are text
+   * @throws the driver's error, with PostgreSQL's SQLSTATE as the `code` of the error or of one of its causes
    */
   query(text: string, parameters: readonly SqlParameter[]): Promise<readonly SqlRow[]>
 }
@@ -17,16 +17,16 @@ export interface SqlTransaction {
 /** The value of a parameter. */
 export type SqlParameter = string | number | null
 
-/** A row, by column or by position. */
+/** A row, by column name or by position. */
 export type SqlRow = Readonly<Record<string, unknown>> | readonly unknown[]
 
-/** Tells the form from a client or pool of a driver: such an object has a method to connect. */
+/** Returns `true` for an implementation of the interface. A driver's client or pool also has a method to connect. */
 export function isSqlTransaction(given: unknown): given is SqlTransaction {
   if (typeof given !== 'object' || given === null) return false
   return typeof Reflect.get(given, 'query') === 'function' && !('connect' in given)
 }
 
-/** Creates the error for a value that a driver's helper cannot use. */
+/** Creates the error for something that can't be used as a transaction. */
 export function unusable(reason: string): TypeError {
   return new TypeError(`Cannot use the transaction because ${reason}`)
 }

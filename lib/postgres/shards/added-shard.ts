@@ -3,11 +3,12 @@ import type { PostgresStore } from '../store.ts'
 import { isMoving, type OrganizationPlace } from './shard-place.ts'
 
 /**
- * Adds a shard to an installation, which has no organizations until some are moved to it. Every process must be given the shard first: a
- * process without it is rejected at its next start. A call that was cut off is made again.
+ * Adds a shard to an installation. It has no organizations until you move some to it. Every process must be
+ * given the new shard first, because a process without it is rejected the next time it starts. An interrupted
+ * call can be repeated.
  *
- * @param stores those of all shards by name, with the new one
- * @throws `BusinessApiError` with code `wrong_shard` for a database that is in use
+ * @param stores the stores of all shards by name, including the new one
+ * @throws `BusinessApiError` with code `wrong_shard` if the database is already in use
  */
 export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name: string): Promise<void> {
   const places = new Map(
@@ -42,7 +43,7 @@ export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name:
       if (isNewer && entry[0] !== name && !isMoving(entry)) told[organizationId] = entry
     }
   }
-  // First of all the new one, which is nothing without the others.
+  // The new one comes first because it does nothing until the others know it.
   await stores.get(name)?.shardPlace({ ...map, name }, { told })
   for (const [each, store] of members) {
     const written = await store.shardPlace({ ...map, name: each })

@@ -3,14 +3,14 @@ import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { named, type Shard } from './shard.ts'
 import type { ShardPlace, StoredPlace } from './shard-place.ts'
 
-// The map of an installation, as the shards have it. The first start writes it.
+// The shard map of an installation, as stored on the shards. It's written when the installation is started for the
+// first time.
 
 /**
- * Creates the reading of a shard's place.
+ * Creates a function that reads a database's place (`null` if it has none) and the map. If the map isn't active on any
+ * shard, it is first written to all of them, which also completes an interrupted first start.
  *
- * @returns reads the place that a database has, null for none, and the map. Writes the map on all shards, if none has it in force: the
- *   first start of an installation, or the rest of a first start that was cut off
- * @throws `BusinessApiError` with code `wrong_shard` for a database that is not the shard
+ * @throws `BusinessApiError` with code `wrong_shard` if the database isn't that shard
  */
 export function createPlaceReader(
   shards: readonly Shard[],
@@ -19,14 +19,15 @@ export function createPlaceReader(
 
   async function begin(shard: Shard): Promise<StoredPlace> {
     const begun = (await readPlaces()).find(isInForce)
-    // Read afterwards: a map in force is on all shards.
+    // Read again, because once a map is active it is on all shards.
     const places = await readPlaces()
     const inForce = begun ?? places.find(isInForce)
     if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
     const first = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
     const blank = shards.find(({ name }, index) => places[index] === null && namesOf(first).includes(name))
     if (begun && blank) throw isBlank(blank)
-    // Ordered by name, so of two first starts with different names the second fails at the first shard.
+    // Shards are written in the order of their names. If two processes with different names start at the same time, the
+    // second one fails at the first shard.
     for (const version of [0, IN_FORCE]) {
       for (const each of shards.filter(({ name }) => first.slots.includes(name))) {
         const { slots, added } = first
@@ -60,14 +61,14 @@ export function createPlaceReader(
   }
 }
 
-/** The version of the first map that is on all shards. */
+/** Version of the first map that is on all shards. */
 const IN_FORCE = 1
 
 function isInForce(place: StoredPlace | null): place is StoredPlace {
   return place !== null && place.version >= IN_FORCE
 }
 
-/** An installation's shard names, in order. */
+/** Returns the sorted names of an installation's shards. */
 function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
   return [...new Set([...slots, ...added])].sort()
 }
@@ -84,7 +85,7 @@ function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null
   return named(shard, shard.store.shardPlace(first))
 }
 
-/** Gives every shard as many slots as every other. */
+/** Distributes the slots evenly among the shards. */
 function spread(names: readonly string[]): readonly string[] {
   return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
 }

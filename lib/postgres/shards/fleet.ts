@@ -8,51 +8,60 @@ import { ownersOf } from './shard-keys.ts'
 import { createShardMap } from './shard-map.ts'
 import { isMoving, type OrganizationPlace, type StoredPlace } from './shard-place.ts'
 
-// The shards of a process. Before the first call of a shard its database is asked once for its place: a database that is not the shard
-// of its name, has lost its data, or was given other names, is rejected before anything is read or written there. A shard that is away concerns only
-// the calls that need it.
+// The shards of a process. Before a shard is used for the first time, we check its place in the map once. If the
+// database is not the named shard, has lost its data or was given other names, it's rejected before anything is read or
+// written. A shard that can't be reached only affects calls that need it.
 
-/** The answers of all shards. */
+/** The results of all shards. */
 export interface Answers<Answer> {
   readonly answers: readonly Answer[]
-  /** Why the answers are not complete: the error of a shard that could not be reached. Undefined: all have answered. */
+  /**
+   * The error of a shard that couldn't be reached, which means that the results are incomplete. `undefined`
+   * if there's none.
+   */
   readonly away: unknown
 }
 
-/** Makes a call on all shards at once. Throws an error that is not `store_unavailable`, and with that code if no shard answers. */
+/**
+ * Calls all shards at once. Throws any error other than `store_unavailable`, and throws that one if no shard responds.
+ */
 export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) => Promise<Answers<Answer>>
 
-/** The shards of a process, and the map. */
+/** The shards of a process and the map. */
 export interface Fleet {
-  /** In the order of the names. */
+  /** Sorted by name. */
   readonly shards: readonly Shard[]
   /**
    * Finds the shard of an organization.
    *
-   * @throws `BusinessApiError` with code `wrong_shard` for databases that are not the shards of their names; with code
-   *   `store_unavailable` when the shard cannot be reached before its first call
+   * @throws `BusinessApiError` with code `wrong_shard` if a database isn't the shard it's supposed to be, or
+   *   `store_unavailable` if the shard can't be reached when it's first used
    */
   locate(organizationId: string): Promise<Shard>
-  /** Makes a call on one shard. An error that the shard cannot be reached names the shard. */
+  /** Calls one shard. If it can't be reached, the error has its name. */
   ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   /**
-   * Makes a call on the shard of an organization. When the organization has moved, the map is corrected and the call made once more.
+   * Calls the shard of an organization. If the organization has moved, we update the map and call the new shard.
    *
    * @throws `BusinessApiError` with code `store_unavailable` while the organization is between two shards
    */
   askPlace<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   readonly askAll: AskAll
-  /** Finds the organizations of active keys on a shard, and corrects the map. @param slots the slots that the keys carry */
+  /**
+   * Finds the organizations of active keys on a shard, and updates the map.
+   *
+   * @param slots the slots encoded in the keys
+   */
   identify(
     shard: Shard,
     digests: readonly string[],
     slots?: readonly number[],
   ): Promise<ReadonlyMap<string, string>>
-  /** Finds the organization of a key: see `BusinessApiStore`. */
+  /** Finds the organization of a key. See `BusinessApiStore`. */
   findKey(slot: number | null, lookUp: (shard: Shard) => Promise<string | null>): Promise<string | null>
 }
 
-/** Creates the fleet of named stores. Opens nothing. */
+/** Creates a fleet from named stores. Doesn't open any connections. */
 export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fleet {
   const shards = readShards(stores)
   const names = shards.map(({ name }) => name)
@@ -60,10 +69,10 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   const entries = new Map<Shard, Promise<void>>()
   const readPlace = createPlaceReader(shards)
   const map = createShardMap()
-  /** Organizations whose shard was restored to a moment before they moved there. */
+  /** Organizations whose shard was restored to a time before they moved there. */
   const lost = new Set<string>()
 
-  /** Does work on each shard once, for all callers. After a failure, the next caller does it again. */
+  /** Runs `work` once per shard and shares the result with all callers. If it fails, the next caller runs it again. */
   function once<Answer>(
     begun: Map<Shard, Promise<Answer>>,
     work: (shard: Shard) => Promise<Answer>,
@@ -85,10 +94,11 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     return found
   })
 
-  /** Checks the place of a shard, and tells it the entries of the map that it lacks. */
+  /** Checks the place of a shard, and sends it any entries of the map it doesn't have. */
   const enter = once(entries, async (shard) => {
     const own = (await read(shard))?.moved ?? {}
-    // A shard that was restored to an earlier moment cannot know it: another one does, if any answers in time.
+    // A shard that was restored from a backup may have an outdated map, so we also read it from another one if that
+    // responds in time.
     const others = Promise.any(shards.filter((other) => other !== shard).map(read))
     await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
     const told: Record<string, OrganizationPlace> = {}
@@ -99,11 +109,11 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
       else told[organizationId] = [name, version]
     }
     if (missing.length === 0 && Object.keys(told).length === 0) return
-    // Read again, because an organization may have moved here since.
+    // Read again because the organization may have moved here in the meantime.
     const place = await named(shard, shard.store.shardPlace(null, { told }))
     for (const [organizationId, version] of missing) {
       const [, present] = place?.moved[organizationId] ?? ['', 0]
-      // An odd version closes the shard: a move away from it was taken back, and not to the end.
+      // An odd version closes the shard. It means that a move away from here was reverted but not completed.
       if (present < version && present % 2 === 0) lost.add(organizationId)
     }
   })
@@ -119,7 +129,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     }
   }
 
-  /** Reads the map. Every shard has a copy: the first answer will do. */
+  /** Reads the map. All shards have a copy, so we use the first response. */
   async function readMap(): Promise<void> {
     if (!map.slots)
       await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
@@ -157,8 +167,8 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
         const learned = map.learned()
         const candidates = (slot !== null && map.namesOf(slot)) || names
         const organizationId = await firstFound([...candidates].map(async (name) => lookUp(shardNamed(name))))
-        // The organization may have moved meanwhile, from a shard that has answered later to one that has answered earlier. The shards tell
-        // who of a slot has moved.
+        // The organization may have moved in the meantime, from a shard that responded later to one that responded
+        // earlier. The shards tell us which organizations of a slot have moved.
         const isOver = slot === null ? isRepeat : map.learned() === learned
         if (organizationId !== null || isOver) return organizationId
       }
@@ -188,17 +198,20 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   }
 }
 
-/** Maximum wait of a shard's first call for another shard, in ms. */
+/** Maximum time a shard's first call waits for another shard, in ms. */
 const OTHERS_MS = 1000
 
-/** Waits for the first shard that has a key. Without one, every shard must answer, because a silent one may have it. */
+/**
+ * Waits for the first shard that has a key. If none has it, all of them must respond, because one that doesn't might
+ * have it.
+ */
 function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
   return new Promise((resolve, reject) => {
     const settled = looking.map(async (each) => {
       const found = await each
       if (found !== null) resolve(found)
     })
-    // A promise is settled once: neither has an effect after the key was found.
+    // A promise can only be settled once, so this has no effect if the key was found.
     Promise.allSettled(settled)
       .then(() => Promise.all(settled))
       .then(() => resolve(null), reject)
@@ -213,7 +226,7 @@ function isLost(organizationId: string, { name }: Shard): BusinessApiError {
   )
 }
 
-/** Throws the first error that an operator has to mend, else the first. */
+/** Throws the first error that an operator must fix, or else the first error. */
 function throwFirst(errors: readonly unknown[]): never {
   throw errors.find((error) => !isStoreUnavailable(error)) ?? errors[0]
 }

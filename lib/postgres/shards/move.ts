@@ -6,29 +6,33 @@ import { copyRows, deleteRows, hasRows, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import { isMoving, type OrganizationPlace } from './shard-place.ts'
 
-// A move of an organization X from shard a to shard d. In the map, X has version k; 0 without an entry.
+// Moves an organization X from shard a to shard d. Before the move, X has version k in the map (0 if it has no entry).
 //
 //   close   d: (X, k+1, d), not here
-//   hold    a: (X, k+1, d), not here. Waits for the statements and transactions that have seen an earlier map
-//   copy    d: (X, k+2, d), here, and all rows of X as of one snapshot of a, in one transaction. Its commit is the move
+//   hold    a: (X, k+1, d), not here. Waits for all statements and transactions that have seen an earlier map
+//   copy    d: (X, k+2, d), here, and all rows of X from a single snapshot of a, in one transaction. Committing it is the move
 //   tell    a and all other shards: (X, k+2, d), not here
-//   delete  a: all rows of X, in parts
+//   delete  a: all rows of X, in batches
 //
-// A process that is killed anywhere leaves X closed, or moved: the same call does the rest. From the hold on, a move back to a takes the
-// move back: d gets (X, k+2, a), which its primary key allows only without a copy, and then a gets (X, k+2, a), here.
+// If the process is killed at any point, X is either closed or moved, and calling it again completes the move. Once the hold has
+// begun, moving X back to a reverts the move: d gets (X, k+2, a), which its primary key only allows if nothing was copied, and
+// then a gets (X, k+2, a), here.
 
-/** How far a move has come. */
+/** The progress of a move. */
 export type MoveStep =
   | { readonly step: 'close' | 'hold' | 'tell' }
   | { readonly step: 'copy' | 'delete'; readonly rows: number }
 
-/** Options of {@link moveOrganization}. */
+/** Options for {@link moveOrganization}. */
 export interface MoveOptions {
-  /** Moves only an organization without rows: one that is new. Default false. */
+  /** If `true`, the organization is only moved if it has no rows, i.e. it's new. Defaults to `false`. */
   readonly isNew?: boolean | undefined
-  /** Milliseconds to wait for transactions that began before the hold; then the move is taken back. Default 10,000. */
+  /**
+   * Maximum time to wait for transactions that started before the hold, in milliseconds. After that, the move is
+   * reverted. Defaults to 10,000.
+   */
   readonly holdMs?: number | undefined
-  /** Called as the move goes on. */
+  /** Called to report progress. */
   readonly onStep?: ((step: MoveStep) => void) | undefined
 }
 
@@ -36,20 +40,20 @@ export interface MoveOptions {
 export interface MoveReport {
   readonly from: string
   readonly to: string
-  /** Rows copied by this call. */
+  /** Number of rows copied by this call. */
   readonly copied: number
-  /** Rows deleted by this call. */
+  /** Number of rows deleted by this call. */
   readonly deleted: number
-  /** Shards that could not be reached, and are told at their next entry into a process. */
+  /** Shards that couldn't be reached. They get the new map when a process next uses them for the first time. */
   readonly untold: readonly string[]
 }
 
 interface State {
-  /** The organization's shard, and its entry's version; 0 without an entry. */
+  /** The organization's shard and the version of its entry, which is 0 if it has none. */
   readonly settled: OrganizationPlace
-  /** The shard to which a move has begun; null: none has. */
+  /** The shard that a move to has begun, or `null` if there's no move. */
   readonly begun: string | null
-  /** The organization's own shard is closed: a move away from it was taken back, and cut off before the end. */
+  /** If `true`, the organization's own shard is closed because reverting a move was interrupted. */
   readonly isClosed: boolean
   /** The shard of the organization's slot. */
   readonly ofSlot: string
@@ -61,12 +65,12 @@ interface Site {
 }
 
 /**
- * Moves an organization to another shard, or goes on with a move that was cut off. Meanwhile calls for the organization get
- * `store_unavailable`. Needs the privileges of the schema's owner.
+ * Moves an organization to another shard, or continues an interrupted move. Calls for the organization fail with
+ * `store_unavailable` in the meantime. Requires the privileges of the schema's owner.
  *
  * @param urls the connection strings of all shards by name
- * @throws `BusinessApiError` with code `wrong_shard` for a move that is not possible, with code `store_unavailable` for one that was taken
- *   back because other transactions stay open
+ * @throws `BusinessApiError` with code `wrong_shard` if the move isn't possible, or `store_unavailable` if it was
+ *   reverted because of transactions that don't end
  */
 export async function moveOrganization(
   urls: ReadonlyMap<string, string>,
@@ -91,7 +95,7 @@ export async function moveOrganization(
 
 const HOLD_MS = 10_000
 
-/** Creates a move over shards that can be reached. */
+/** Creates a move between shards that can be reached. */
 function createMove(
   sites: readonly Site[],
   untold: readonly string[],
@@ -108,7 +112,11 @@ function createMove(
   const impossible = (reason: string): BusinessApiError =>
     new BusinessApiError(WRONG_SHARD, `Cannot move ${id} because ${reason}`)
 
-  /** Writes an entry, unless the shard has one of that version. @returns the name in the shard's entry */
+  /**
+   * Writes an entry, unless the shard has one with that version.
+   *
+   * @returns the name in the shard's entry
+   */
   async function write({ sql }: Site, [name, version]: OrganizationPlace, isHere: boolean): Promise<string> {
     await insertEntry(sql, [name, version], isHere)
     const [entry] = await sql<{ name: string }[]>`
@@ -121,21 +129,21 @@ function createMove(
     [name, version]: OrganizationPlace,
     isHere: boolean,
   ): Promise<readonly unknown[]> {
-    // Whatever the server's default: a lost entry would open a shard that is closed.
+    // We don't rely on the server's default, because losing an entry would open a shard that is closed.
     return sql`
       insert into business_api.shard_places (organization_id, name, version, is_here)
       select ${id}, ${name}, ${version}::bigint, ${isHere}::boolean from set_config('synchronous_commit', 'on', true)
       on conflict do nothing returning 1`
   }
 
-  /** The latest shard of the organization, and the move that has begun there. */
+  /** Reads where the organization is and whether a move has begun there. */
   async function readState(): Promise<State> {
     const places = await Promise.all(sites.map(readPlace))
     const [{ slots } = { slots: [] }] = places.map(({ place }) => place)
     const entries = places.flatMap(({ own }) => own).filter((entry) => !isMoving(entry))
     const first: OrganizationPlace = [slots[slotOf(id)] ?? '', 0]
     const settled = entries.reduce((best, entry) => (entry[1] > best[1] ? entry : best), first)
-    // The origin decides between moves that began at once.
+    // If two moves begin at once, the origin decides.
     const ofOrigin = places.find(({ place }) => place.name === settled[0])?.own ?? []
     const atVersion = (version: number): string | undefined =>
       ofOrigin.find((entry) => entry[1] === version)?.[0]
@@ -162,7 +170,7 @@ function createMove(
     }
   }
 
-  /** Moves the organization back to the shard that it has not left. */
+  /** Moves the organization back to the shard it hasn't left yet. */
   async function takeBack(target: Site, [from, version]: OrganizationPlace): Promise<void> {
     const back = [from, version + 2] as const
     if ((await write(target, back, false)) !== from)
@@ -191,7 +199,8 @@ function createMove(
     await origin.sql.begin('isolation level repeatable read read only', async (source) => {
       await target.sql.begin(async (sink) => {
         await sink`select business_api.lock_move(${id})`
-        // First, so that another call for the same move waits here, and finds it done. The version is taken where the move was taken back.
+        // This comes first so that another call for the same move waits here and then finds it done. If the move was
+        // reverted, the version is already taken.
         if ((await insertEntry(sink, place, true)).length === 0) return
         await deleteRows(sink, 'delete_organization_part', id)
         rows = await copyRows(source, sink, id, (copied) => onStep({ step: 'copy', rows: copied }))
@@ -209,7 +218,7 @@ function createMove(
     async run(to) {
       const target = find(to)
       const { settled, begun, isClosed, ofSlot } = await readState()
-      // Key lookups ask the slot's shard, so it is told before anything is deleted.
+      // Key lookups query the slot's shard, so it must be updated before anything is deleted.
       find(ofSlot)
       const [from, version] = settled
       const report = { from, to, untold }
@@ -229,7 +238,7 @@ function createMove(
             throw impossible('it is not new: see organizations move')
           copied = await copy(origin, target, [to, version + 2])
         } catch (error) {
-          // If the copy has been committed after all, or a shard is away now: the same call goes on.
+          // The copy may have been committed after all, or a shard may be down. Calling it again continues the move.
           await takeBack(target, settled).catch(() => {})
           throw error
         }

@@ -3,9 +3,9 @@ import { pipeline } from 'node:stream/promises'
 import type { Sql, TransactionSql } from 'postgres'
 import { DELETED_TABLES } from '../organizations.ts'
 
-// The rows of an organization that moves to another shard: see move.ts.
+// The rows of an organization that is being moved to another shard. See move.ts.
 
-/** Maximum number of rows in a part of the deletion. */
+/** Maximum number of rows that are deleted at once. */
 const PART_LIMIT = 1000
 
 async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {
@@ -14,7 +14,7 @@ async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {
   return (JSON.parse(list?.tables ?? '[]') as string[][]).map(([name = '']) => name).reverse()
 }
 
-/** Returns whether a database has rows of an organization. */
+/** Returns `true` if a database has rows of an organization. */
 export async function hasRows(sql: Sql, id: string): Promise<boolean> {
   for (const table of await tablesOf(sql)) {
     const rows =
@@ -24,7 +24,11 @@ export async function hasRows(sql: Sql, id: string): Promise<boolean> {
   return false
 }
 
-/** Deletes rows of an organization, part by part, until a pass finds none. @returns their number */
+/**
+ * Deletes an organization's rows in batches until there are none left.
+ *
+ * @returns the number of rows
+ */
 export async function deleteRows(
   sql: Sql | TransactionSql,
   routine: 'delete_organization_part' | 'delete_left_part',
@@ -56,7 +60,7 @@ interface Part {
 
 const RECORD_TABLES = `{${DELETED_TABLES.join()}}`
 
-/** Makes the days that the source has and the target lacks. */
+/** Creates the days that exist on the source but not on the target. */
 export async function makeDays(source: Sql, target: Sql): Promise<void> {
   const [days] = await source<{ begins: string | null; ends: string | null }[]>`
     select extract(epoch from min(begins_at))::text as begins, extract(epoch from max(ends_at))::text as ends
@@ -68,7 +72,12 @@ export async function makeDays(source: Sql, target: Sql): Promise<void> {
     )`
 }
 
-/** Copies all rows of an organization. @param onRows gets the number so far @returns their number */
+/**
+ * Copies all rows of an organization.
+ *
+ * @param onRows called with the number of rows so far
+ * @returns the number of rows
+ */
 export async function copyRows(
   source: TransactionSql,
   sink: TransactionSql,
@@ -86,12 +95,12 @@ export async function copyRows(
   return rows
 }
 
-/** The texts of values are read as they are written, and a policy that hides rows is an error. */
+/** Makes sure that values are read the same way they're written, and that a policy that hides rows causes an error. */
 const PLAIN = `set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
 
 /**
- * Copies the rows of an organization in a table. The columns are named, because tables may have got their columns in another order. Left
- * out are those that are computed, and the transaction of the latest change, which is the copy here.
+ * Copies an organization's rows of one table. We list the columns because tables may have them in a different order.
+ * Generated columns are left out, and so is the transaction of the latest change, because here that's the copy itself.
  */
 async function copyTable(
   source: TransactionSql,
@@ -111,7 +120,7 @@ async function copyTable(
     .unsafe(`copy (select ${columns} from ${name} where organization_id = ${literal}) to stdout`)
     .readable()
   const into = await sink.unsafe(`copy ${name} (${columns}) from stdin`).writable()
-  // Each row is a line: COPY writes a line break in a value as \n.
+  // Each row is one line, because COPY escapes line breaks in values as \n.
   const counted = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       onRows(chunk.filter((byte) => byte === LINE_BREAK).length)
@@ -119,7 +128,8 @@ async function copyTable(
     },
   })
   await pipeline(from, counted, into)
-  // postgres.js 3.4.9 leaves the socket paused if the last rows have filled the stream's buffer: the connection would stay silent.
+  // postgres.js 3.4.9 leaves the socket paused if the last rows have filled the stream's buffer, and the connection
+  // would hang.
   from._read(0)
 }
 

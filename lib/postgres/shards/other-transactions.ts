@@ -2,13 +2,17 @@ import type { Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { sleep } from '../../base/time.ts'
 
-/** Waits for the end of every transaction that may have read an earlier map. @throws with code `store_unavailable` */
+/**
+ * Waits for all transactions that may have read an earlier map to end.
+ *
+ * @throws with code `store_unavailable`
+ */
 export async function awaitOthers(sql: Sql, holdMs: number): Promise<void> {
   const [now] = await sql<{ bound: string }[]>`
     select pg_snapshot_xmax(pg_current_snapshot())::text as bound`
   const bound = now?.bound ?? '0'
   for (const endsAt = performance.now() + holdMs; ; await sleep(POLL_MS)) {
-    // A snapshot that was taken earlier has a lower xmin. A vacuum has no user, and reads no map.
+    // Any snapshot taken earlier has a lower xmin. We ignore vacuums, which have no user and don't read the map.
     const [state] = await sql<{ isOver: boolean; pids: string | null }[]>`
       with other as (
         select pid from pg_stat_activity
@@ -27,5 +31,5 @@ export async function awaitOthers(sql: Sql, holdMs: number): Promise<void> {
   }
 }
 
-/** Milliseconds between two looks at the transactions of others. */
+/** Interval between two checks for other transactions, in ms. */
 const POLL_MS = 20

@@ -3,18 +3,24 @@ import type { EndpointRef } from '../../webhooks/claims.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
-// How a sharded store routes each verb. A verb goes to the shard of the organization or API key that is its first argument, or that the
-// first argument names: a text is the id of an organization, as in every slice. A verb that may name none has a way in WAYS, and does
-// not compile without one. SHARDS.md has these verbs in a table.
+// How a sharded store routes its methods. A call goes to the shard of the organization or API key in its first
+// argument. If that is a string, it's an organization ID in every part of the store. Methods without either have an
+// entry in WAYS, and don't compile without one. SHARDS.md has a table of them.
 
-/** The slices of a store. The installation is that of a shard's database, and its text is no organization. */
+/**
+ * The parts of a store that are routed. The installation isn't, because it belongs to a single database and its string
+ * argument isn't an organization.
+ */
 export type Slices = Omit<
   BusinessApiStore,
   'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'findKey' | 'installation'
 >
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-/** The verbs of a slice, optional or not, that may name none. `watch` is no call on the database. */
+/**
+ * Methods, including optional ones, whose first argument may not have an organization or key. `watch` doesn't
+ * call the database.
+ */
 export type Unnamed<Slice> = {
   [Verb in Exclude<keyof NonNullable<Slice>, 'watch'>]-?: NonNullable<NonNullable<Slice>[Verb]> extends (
     first: infer First,
@@ -26,7 +32,7 @@ export type Unnamed<Slice> = {
     : Verb
 }[Exclude<keyof NonNullable<Slice>, 'watch'>]
 
-/** Combines all shards' results, for verbs that name no organization. */
+/** How to combine the results of all shards, for methods without an organization. */
 type Ways = {
   readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]-?: {
     readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => NonNullable<Slices[Name]>[Verb]
@@ -41,13 +47,13 @@ const WAYS: Ways = {
     identify: (askAll) => async (digests) => {
       const { answers, away } = await askAll(({ apiKeys }) => apiKeys.identify(digests))
       const found = new Map(answers.flatMap((each) => [...each]))
-      // A digest that no shard has found may belong to the silent shard.
+      // If a digest wasn't found, it may belong to the shard that didn't respond.
       if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
       return found
     },
   },
   requests: {
-    // Each shard logs the requests of its own keys.
+    // Each shard logs the requests made with its own keys.
     write: (askAll) => async (requests) => {
       const { away } = await askAll((store) => store.requests.write(requests))
       if (away !== undefined) throw away
@@ -78,7 +84,7 @@ const WAYS: Ways = {
   },
 }
 
-/** A loop belongs to a shard. */
+/** A delivery loop always belongs to a single shard. */
 function ofLoop(): () => Promise<never> {
   return async () => {
     throw new TypeError(
@@ -87,19 +93,19 @@ function ofLoop(): () => Promise<never> {
   }
 }
 
-/** Joins the lists of all shards. Throws the error of a shard that could not be reached once the others have done their part. */
+/** Joins the lists of all shards. If one couldn't be reached, its error is thrown after the others have finished. */
 async function join<Item>(asked: Promise<Answers<readonly Item[]>>): Promise<readonly Item[]> {
   const { answers, away } = await asked
   if (away !== undefined) throw away
   return answers.flat() as Item[]
 }
 
-/** The order of (organization id, endpoint id), in bytes as PostgreSQL compares them. */
+/** Sort key for (organization ID, endpoint ID), compared as bytes like in PostgreSQL. */
 function placeOf({ organizationId, endpointId }: EndpointRef): Buffer {
   return Buffer.from(`${organizationId}\0${endpointId}`)
 }
 
-/** Adds the numbers of objects with the same names. */
+/** Adds up objects of numbers property by property. */
 export function sumOf<Numbers extends object>(
   all: readonly Numbers[],
   max: number = Number.MAX_SAFE_INTEGER,
@@ -110,11 +116,11 @@ export function sumOf<Numbers extends object>(
 }
 
 /**
- * Puts a router in front of every verb of a store or a transaction.
+ * Adds routing to all methods of a store or a transaction.
  *
- * @param route makes a call: `on` a store, for the organization of a key that the call names, or of the `whole` installation. Gets the
- *   organization that the call names, if any
- * @returns the slices of the store, or of the transaction
+ * @param route makes the call, either with `on` (a store, for the organization of the call's key) or for the `whole`
+ *   installation. It's given the call's organization, if any
+ * @returns the routed parts of the store or transaction
  */
 export function routeVerbs<Store extends object>(
   store: Store,
@@ -144,13 +150,15 @@ export function routeVerbs<Store extends object>(
   return Object.fromEntries(routed)
 }
 
-/** The arguments, with the organization of the key: a shard that the organization has left rejects the call. */
+/**
+ * Adds the organization of the key to the arguments, so that a shard rejects the call if the organization has left it.
+ */
 function withHint([first, ...rest]: readonly unknown[], organizationHint = ''): readonly unknown[] {
   const isKey = organizationHint !== '' && Object(first).keyDigest !== undefined
   return [isKey ? { ...Object(first), organizationHint } : first, ...rest]
 }
 
-/** The organization that a verb's first argument is or names; undefined for none. */
+/** Returns the organization in a method's first argument, or `undefined` if there's none. */
 function ownerOf(first: unknown): string | undefined {
   if (typeof first === 'string') return first
   const { organizationId, organizationHint } = Object(first)

@@ -3,22 +3,22 @@ import { textArray } from '../statements/fragments.ts'
 import { askJson } from '../statements/statement.ts'
 import type { Entries } from './shard-place.ts'
 
-/** What a database knows of API keys. */
+/** What a database knows about some API keys. */
 export interface ShardKeys {
-  /** The keys of organizations that are here, and of those that are moving away. */
+  /** Keys of organizations that are on this database, including those that are moving away. */
   readonly keys: readonly {
     readonly digest: string
     readonly organizationId: string
     readonly isActive: boolean
   }[]
-  /** The map's entries for organizations of the asked slots, and for those that own a key with an asked digest. */
+  /** Map entries of organizations in the requested slots, and of the owners of the requested keys. */
   readonly moved: Entries
 }
 
-/** Connection share of API key lookups: the organization is not known yet. */
+/** The connection share for looking up API keys, because we don't know their organization yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
-/** Finds the owners of keys, by their digests and the slots that the keys carry. */
+/** Finds the owners of keys by their digests and the slots encoded in them. */
 export function readShardKeys(
   database: Database,
   digests: readonly string[],

@@ -1,20 +1,26 @@
 import { slotOf } from '../../access/slots.ts'
 import { type Entries, isMoving, type OrganizationPlace } from './shard-place.ts'
 
-/** The map of a process: the shard of each slot, and of single organizations, as far as the process was told. Its parts only grow. */
+/**
+ * The shard map of a process, with the shard of each slot and of individual organizations. It's only as complete as
+ * what the process has been told. Entries are never removed.
+ */
 export interface ShardMap {
-  /** The shard of each slot; undefined until a shard was asked. */
+  /** The shard of each slot. `undefined` until a shard has been queried. */
   slots: readonly string[] | undefined
-  /** Adds entries that are newer than those of the map. */
+  /** Adds all entries that are newer than the existing ones. */
   learn(entries: Entries): void
-  /** Number of entries learned: two equal numbers are the same map. */
+  /** Number of entries learned so far. If it hasn't changed, neither has the map. */
   learned(): number
   entries(): Iterable<readonly [organizationId: string, place: OrganizationPlace]>
-  /** Version of an organization's entry; 0 without one. */
+  /** Version of an organization's entry, or 0 if it has none. */
   versionOf(organizationId: string): number
-  /** Name of an organization's shard; while the organization moves, of the next one. */
+  /** Name of an organization's shard, or of the next one while it's moving. */
   nameOf(organizationId: string): string | undefined
-  /** Names of the shards that may have an API key that carries the slot; undefined for all: an organization of the slot is moving. */
+  /**
+   * Names of the shards that may have API keys with this slot. `undefined` means all of them, because an organization
+   * of the slot is moving.
+   */
   namesOf(slot: number): ReadonlySet<string> | undefined
 }
 

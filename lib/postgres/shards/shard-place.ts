@@ -1,31 +1,34 @@
 import type { RecordDatabase } from '../connection/database.ts'
 import { callFor } from '../statements/statement.ts'
 
-/** A database's place among an installation's shards. */
+/** A database's place among the shards of an installation. */
 export interface ShardPlace {
-  /** The name of the shard. */
+  /** Name of the shard. */
   readonly name: string
-  /** The version of the map; 0 until the map is on all shards, as the first start begins. */
+  /** Version of the map. 0 during the first start, until all shards have it. */
   readonly version: number
-  /** The map: each slot's shard, by name. Equal on all shards, and in all versions. */
+  /** The map, which is the name of the shard for each slot. It's the same on all shards and in all versions. */
   readonly slots: readonly string[]
-  /** The names of shards that were added since, and have no slots. */
+  /** Names of shards that were added later and have no slots. */
   readonly added: readonly string[]
 }
 
-/** The shard of an organization. An odd version: the organization is moving there, and no shard answers for it. */
+/**
+ * The shard of an organization. If the version is odd, the organization is moving there and isn't available
+ * on any shard.
+ */
 export type OrganizationPlace = readonly [name: string, version: number]
 
-/** A place, with the map's entries for single organizations. */
+/** A place, along with the map's entries for individual organizations. */
 export interface StoredPlace extends ShardPlace {
-  /** By organization: every one that has moved away from the shard of its slot, as far as this database was told. */
+  /** All organizations that have moved away from their slot's shard, as far as this database knows. */
   readonly moved: Entries
 }
 
-/** Places of organizations, by id. */
+/** Places of organizations, by ID. */
 export type Entries = Readonly<Record<string, OrganizationPlace>>
 
-/** Returns whether an organization is between two shards. */
+/** Returns `true` if an organization is between two shards. */
 export function isMoving([, version]: OrganizationPlace): boolean {
   return version % 2 === 1
 }
@@ -33,9 +36,10 @@ export function isMoving([, version]: OrganizationPlace): boolean {
 /**
  * Reads the place of a database.
  *
- * @param first the place that a database without one, or with an earlier version, gets. Default null: it gets none
- * @param told entries that the database gets, of organizations on other shards
- * @returns null for a database without a place
+ * @param first the place to assign if the database has none or an earlier version. Defaults to `null`,
+ *   which assigns none
+ * @param told entries of organizations on other shards to store in the database
+ * @returns `null` if the database has no place
  */
 export function readShardPlace(
   database: RecordDatabase,

@@ -3,16 +3,20 @@ import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Service } from '../../service.ts'
 import type { PostgresStore } from '../store.ts'
 
-/** A shard: an ordinary store, with its name. */
+/** A named shard, which is an ordinary store. */
 export interface Shard<Own extends Service = Service> {
   readonly name: string
   readonly store: PostgresStore<Own>
 }
 
-/** Lower-case words, because names stand in variables, labels and paths. */
+/** Only lowercase, because names are used in variables, labels and paths. */
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
-/** Reads the option `shards`, in the order of the names. @throws `TypeError` */
+/**
+ * Reads the option `shards` and sorts it by name.
+ *
+ * @throws `TypeError`
+ */
 export function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
   const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
   if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
@@ -24,7 +28,7 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
   )
 }
 
-/** Names the shard in an error that it cannot be reached. */
+/** Adds the shard's name to the error if it can't be reached. */
 export async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer

@@ -11,33 +11,38 @@ import { createFleet, type Fleet } from './fleet.ts'
 import { routeVerbs, type Slices, sumOf } from './routes.ts'
 import type { Shard } from './shard.ts'
 
-/** A store over shards: any number of PostgreSQL servers, each with the whole data of its organizations. @typeParam Own the service */
+/**
+ * A store with several shards. Each shard is a PostgreSQL server that has all data of its organizations.
+ *
+ * @typeParam Own the service
+ */
 export interface ShardedStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
   /**
-   * The shards in the order of their names, for what belongs to a shard, above all a delivery loop. These stores reject an organization
-   * of another shard with `wrong_shard`.
+   * The shards, sorted by name. Use them for things that belong to a single shard, such as delivery loops. They reject
+   * organizations of other shards with `wrong_shard`.
    */
   readonly shards: readonly Shard<Own>[]
   /**
-   * Returns the shard of an organization: its name, and its store, for `using(tx)` in a transaction of the host on that server. The
-   * first call in a transaction checks the server too: a call for an organization of another shard, or in a transaction on another
-   * server, throws `wrong_shard` and writes nothing.
+   * Returns an organization's shard, whose store you can use with `using(tx)` in your own transactions on that server.
+   * The first call in a transaction also checks the server. A call for an organization of another shard, or in a
+   * transaction on another server, throws `wrong_shard` and writes nothing.
    *
-   * @throws `BusinessApiError` with code `store_unavailable` when no shard, or not that shard, can be reached before its first use
+   * @throws `BusinessApiError` with code `store_unavailable` if no shard, or not the right one, can be reached on
+   *   first use
    */
   shardOf(organizationId: string): Promise<Shard<Own>>
-  /** Closes the stores of all shards, as `PostgresStore.close` does. */
+  /** Closes the stores of all shards. See `PostgresStore.close`. */
   close(options?: CloseOptions): Promise<void>
 }
 
 /**
- * Creates a store over shards. Each organization lives on one shard, which PostgreSQL's own partition hash of the organization's id
- * chooses. Opens nothing. The first start writes the map of the shards to every shard; later starts with other names are rejected with
- * `wrong_shard` at the first call.
+ * Creates a store with several shards. Each organization lives on one of them, chosen by PostgreSQL's own partition
+ * hash of the organization ID. No connections are opened yet. The first start writes the map to all shards. If you
+ * later start with other names, the first call fails with `wrong_shard`.
  *
- * @param options.shards a store for each shard, by the name of the shard; the order has no meaning
- * @throws `TypeError` for names that cannot be used, and for stores of different services
+ * @param options.shards the store of each shard, by name. The order doesn't matter
+ * @throws `TypeError` if a name is invalid or the stores have different services
  * @example
  * ```ts
  * const store = createShardedStore({
@@ -62,7 +67,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
     const { keyDigest } = Object(first)
     if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
-    // Without a hint, the key is looked up first. Every shard rejects a key that none has.
+    // Without a hint, we look up the key first. If it doesn't exist, every shard rejects it.
     const found = owner ?? (await fleet.findKey(null, (shard) => ownerOn(shard, keyDigest))) ?? ''
     return fleet.askPlace(found, (store) => on(store, found))
   })
@@ -117,7 +122,10 @@ export function createShardedStore<Own extends Service = Service>(options: {
   }
 }
 
-/** Inserts a key; of an imported key once every shard has told that no other organization has the digest, one import after another. */
+/**
+ * Inserts a key. An imported key is only inserted once all shards have confirmed that no other organization has the
+ * digest. Imports run one after another.
+ */
 function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
   let turn: Promise<unknown> = Promise.resolve()
   return (request) => {
@@ -136,12 +144,12 @@ function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['in
 
 const TAKEN = { outcome: 'already_exists', item: null } as const
 
-/** Returns a shard's store, which rejects other shards' organizations. */
+/** Returns a shard's store that rejects organizations of other shards. */
 function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<Own> {
   const { name, store } = shard as Shard<Own>
   const { installation } = store
 
-  /** Routes the verbs of the store or a transaction by `send`. */
+  /** Routes the methods of the store or a transaction through `send`. */
   function guarded<Target extends object>(
     target: Target,
     send: (call: (store: object) => Promise<unknown>) => Promise<unknown>,
