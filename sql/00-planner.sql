@@ -1,13 +1,15 @@
--- Delivery loops and logs query tables that can be empty today and have millions of rows tomorrow, while a session keeps its plans. A
--- plan made for an empty table reads a full table from end to end. So functions on these tables forbid the scans and joins that suit
--- only small tables, which leaves every statement its index.
+-- Delivery loops and logs query tables that may be empty today and have millions of rows tomorrow, but sessions cache
+-- their plans, and a plan made for an empty table scans all of it once it's full. That's why functions on these tables
+-- disable the scans and joins that are only good for small tables, which makes every statement use its index.
 
--- Forbids plans to a function of this schema. Call it again whenever a function is replaced, because `create or replace` drops the
--- settings. `more` names further settings: `enable_sort` where the order of a statement names its index.
+-- Disables plan types for a function of this schema. It must be called again whenever a function is replaced, because
+-- `create or replace` drops its settings. `more` has additional settings, such as `enable_sort` for statements whose
+-- order is meant to make the planner use a certain index.
 --
--- jit: the planner counts a forbidden method as extremely expensive, and would compile every such plan (0.8 s for a list of eight
--- rows). Most of these functions also set plan_cache_mode = force_generic_plan, because planning every call anew takes six times as
--- long as the call. The functions of retention have force_custom_plan: planning costs little beside a part of a purge.
+-- We disable jit because the planner adds a huge cost for disabled plan types and would therefore compile all these
+-- plans, which took 0.8 s for a list of eight rows. Most of the functions also set plan_cache_mode =
+-- force_generic_plan, because planning a call takes six times as long as executing it. The retention functions use
+-- force_custom_plan, because planning is cheap compared to a part of a purge.
 create function business_api.forbid_plans(function_name text, variadic more text[] default '{}') returns void
 language plpgsql volatile
 set search_path = ''

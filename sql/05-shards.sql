@@ -1,24 +1,27 @@
--- This database's place among an installation's shards, and the map: see lib/postgres/shards/. Without shards the table is empty. Rows
--- are only added, so no role needs to change one; the highest version counts, for the database and for each organization.
+-- This database's place among the shards of an installation, and the shard map. See lib/postgres/shards/. The table is
+-- empty if there are no shards. Rows are only ever added, so that no role needs to update them. For the database and
+-- for each organization, the row with the highest version is the current one.
 --
--- With an empty organization_id, for the whole database: the shard's name, and each of the 1,024 slots' shards, in slot order. The slot
--- of an organization is the remainder by which PostgreSQL itself would place the id in a table partitioned by hash with 1,024
--- partitions. The first start writes version 0 to every shard, and then version 1: a shard without a place, beside a shard with version
--- 1, has lost its data.
+-- Rows with an empty organization_id are about the whole database: the shard's name, and the shard of each of the 1,024
+-- slots in slot order. An organization's slot is the remainder PostgreSQL itself would use for its ID in a table
+-- partitioned by hash with 1,024 partitions. The first start writes version 0 to all shards and then version 1. A shard
+-- that has no place while another one has version 1 has lost its data.
 --
--- For an organization that has left its slot's shard: the current shard or, with an odd version, the new shard of a running move.
--- During a move no shard serves the organization.
+-- Rows with an organization_id are about an organization that has left the shard of its slot. They have the
+-- current shard, or the target of a running move if the version is odd. During a move, the organization isn't
+-- available on any shard.
 create table business_api.shard_places (
   organization_id text collate "C" not null default '',
   name text collate "C" not null,
   version bigint not null,
   slots text[],
-  -- The names of shards that were added after the first start. Added shards have no slots: organizations are moved there.
+  -- Names of the shards that were added after the first start. They have no slots, so organizations must
+  -- be moved there.
   added text[] not null default '{}',
-  -- False: this database answers no call about the organization. Each statement of an organization checks it: see ifHere() in
-  -- lib/postgres/statements/here.ts.
+  -- If false, this database rejects all calls for the organization. All statements of an organization check this, see
+  -- ifHere() in lib/postgres/statements/here.ts.
   is_here boolean not null default true,
-  -- The slot of the organization, as slotOf() in lib/access/slots.ts computes it.
+  -- The organization's slot. Must match slotOf() in lib/access/slots.ts.
   slot integer not null generated always as (
     ((pg_catalog.hashtextextended(organization_id, 8816678312871386365) & 1023) + 227)::integer & 1023
   ) stored,
@@ -28,10 +31,11 @@ create table business_api.shard_places (
   )
 );
 
--- For lookups of API keys, which carry the slot of their organization.
+-- Used to look up API keys, which have the slot of their organization encoded in them.
 create index shard_places_slot_idx on business_api.shard_places (slot) where organization_id <> '';
 
--- Ends a statement of an organization that is not here. The detail is the organization's place, as JSON.
+-- Fails a statement of an organization that isn't on this database. The error detail is the organization's
+-- place as JSON.
 create function business_api.reject_elsewhere(organization_id text) returns text
 language plpgsql stable
 set search_path = ''
@@ -48,8 +52,9 @@ begin
 end
 $$;
 
--- Returns the stored place, or `first`, and stores `first` if no place of the same or a higher version exists; null without both.
--- `moved` has the organizations away from the shards of their slots, by id, as [name, version]. Adds the entries of `told`.
+-- Stores the place `first`, unless there is one with the same or a higher version, and returns the current place, or
+-- null if there's none. `moved` has all organizations that aren't on the shard of their slot, as [name, version] by ID.
+-- The entries in `told` are added to the map.
 create function business_api.shard_place(first jsonb, told jsonb) returns jsonb
   language plpgsql volatile
   set search_path = ''
@@ -82,9 +87,9 @@ begin
 end
 $$;
 
--- Deletes a part of the rows that an organization has left here when it moved to another shard: see delete_organization_part. Deletes
--- nothing if the organization is here, or is moving: the rows may be the only ones. The lock is that of a copy, which may bring the
--- organization back.
+-- Deletes some of the rows an organization left here when it moved to another shard, see delete_organization_part. Does
+-- nothing if the organization is on this database or moving, because these may be the only rows it has. The lock is the
+-- same one that is used for copying, which may bring the organization back.
 create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
 returns jsonb
 language plpgsql volatile
@@ -103,8 +108,8 @@ begin
 end
 $$;
 
--- Until the transaction ends, keeps copying an organization to this database apart from deleting the rows that the organization left
--- here.
+-- Until the end of the transaction, prevents an organization from being copied to this database while rows it left here
+-- are being deleted.
 create function business_api.lock_move(organization_id text) returns void
 language sql volatile
 set search_path = ''

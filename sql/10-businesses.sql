@@ -1,13 +1,13 @@
--- Businesses, and the clients that businesses become. Ids are ULIDs: a key (organization_id, id) read backwards returns the newest
--- record first, and every list is a scan of one index. Collation "C" compares ids as bytes. Every key begins with organization_id, the
--- second line of tenant isolation.
+-- Businesses, and the clients they become. IDs are ULIDs, so reading a key (organization_id, id) backwards returns the
+-- newest records first, and every list is a scan of a single index. Collation "C" compares IDs as bytes. All keys start
+-- with organization_id as a second line of defense for tenant isolation.
 
--- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column,
--- and therefore right for every row, also for a row written by SQL; a list only joins texts. The functions of the
--- representations are declared immutable although to_json and to_char are only stable, because texts, numerics, integers and
--- timestamps in UTC are written alike under all settings of a session.
+-- All records are stored with their representation, which is the JSON text returned by the API, so lists only have to
+-- join texts. It's a generated column, so it's correct even for rows that are written with SQL. The functions are
+-- declared immutable although to_json and to_char are only stable, because texts, numerics, integers and UTC timestamps
+-- are formatted the same way with any session settings.
 
--- Writes the representation of a business.
+-- Returns the representation of a business.
 create function business_api.business_representation(
   id text, name text, category text, city text, email text, phone text
 ) returns text
@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- Returns a client's representation, with its business's.
+-- Returns the representation of a client, including that of its business.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz, business text
 ) returns text
@@ -44,8 +44,9 @@ begin
 end
 $$;
 
--- A business has at most one client, and a client is shown with the business. So both are one row: a list reads one index entry and row
--- for each client, changing the business changes the client for syncing clients, and manual SQL shows at once.
+-- A business has at most one client, and the API returns clients with their business. That's why both are in the same
+-- row: a list only reads one index entry and one row per client, syncing clients see changes of the business, and
+-- manual SQL takes effect immediately.
 create table business_api.businesses (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -54,21 +55,22 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
-  -- The client that the business has become. Null until then, each of the five.
+  -- The client this business has become. These five columns are null if it isn't a client.
   client_id text collate "C",
   client_status text,
   total_revenue numeric(15, 3),
   monthly_revenue numeric(15, 3),
   converted_at timestamptz,
-  -- The ids of the record's latest changes, newest first. A change that is sent again because the result was lost finds its id
-  -- here, also after a few other changes. Other tables have the same column for the same purpose.
+  -- IDs of the latest changes, newest first. When a change is retried because its result was lost, it finds its ID
+  -- here, even after a few other changes. Other tables use this column in the same way.
   latest_changes text[] collate "C" not null default '{}',
-  -- The transaction that wrote the record last, and its beginning. A client that syncs reads records in the order of transactions,
-  -- up to those that may still be running. Every update of the library sets both anew. The following tables have the same columns.
+  -- The transaction that last wrote the record, and when it started. Syncing clients read records in the order of their
+  -- transactions, except for transactions that may still be running. Every update must set both. The tables below have
+  -- the same columns.
   changed_xid xid8 not null default pg_current_xact_id(),
   updated_at timestamptz not null default now(),
-  -- The client with the business; null while the business is not a client. A business alone is rarely shown, and rendered when it is
-  -- read.
+  -- The representation of the client, including the business. Null if the business isn't a client. Businesses are
+  -- rarely returned on their own, so their representation is built when they're read.
   representation text generated always as (
     case when client_id is not null then business_api.client_representation(
       client_id, client_status, total_revenue, monthly_revenue, converted_at,
@@ -82,14 +84,15 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- Lists of clients, newest first: all, and the host's lists by status. Every table of records has such an index.
+-- For lists of clients, newest first: all of them, and the host's lists by status. All record tables have
+-- indexes like these.
 create unique index businesses_organization_id_client_id_idx on business_api.businesses (organization_id, client_id)
   where client_id is not null;
 
 create index businesses_organization_id_client_status_client_id_idx
   on business_api.businesses (organization_id, client_status, client_id) where client_id is not null;
 
--- The clients that changed since a transaction, and since a time.
+-- For clients that have changed since a transaction or since a time.
 create index businesses_organization_id_changed_xid_client_id_idx
   on business_api.businesses (organization_id, changed_xid, client_id) where client_id is not null;
 

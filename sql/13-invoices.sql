@@ -1,7 +1,8 @@
--- Invoices and payments. Money is numeric and computed by the database, never in floating point. minor_units keeps the number of
--- decimals that the currency had when the invoice was written, so "900" JPY and "1250.000" TND are read as written.
+-- Invoices and payments. Amounts are numeric and are calculated by the database, never using floating point.
+-- minor_units is the number of decimals the currency had when the invoice was written, so "900" JPY and "1250.000" TND
+-- are returned as written.
 
--- Writes the representation of an invoice.
+-- Returns the representation of an invoice.
 create function business_api.invoice_representation(
   id text, number text, status text, currency text, minor_units integer, issue_date timestamptz, due_date timestamptz,
   total numeric, amount_paid numeric
@@ -54,12 +55,12 @@ create table business_api.invoices (
     check (amount_paid >= 0 and amount_paid <= total and amount_paid = round(amount_paid, minor_units))
 );
 
--- The records that changed since a transaction, and since a time.
+-- For records that have changed since a transaction or since a time.
 create index invoices_organization_id_changed_xid_id_idx on business_api.invoices (organization_id, changed_xid, id);
 
 create index invoices_organization_id_updated_at_id_idx on business_api.invoices (organization_id, updated_at, id);
 
--- Invoices that may become overdue (open and not marked yet): all organizations', and one's.
+-- For invoices that may become overdue, of all organizations or of one.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
 
 create index invoices_organization_id_due_date_idx
@@ -67,7 +68,7 @@ create index invoices_organization_id_due_date_idx
 
 create index invoices_organization_id_status_id_idx on business_api.invoices (organization_id, status, id);
 
--- The invoices that are still to be paid, by due date.
+-- For unpaid invoices by due date.
 create index invoices_organization_id_status_due_date_id_idx
   on business_api.invoices (organization_id, status, due_date, id)
   where status in ('issued', 'partially_paid', 'overdue');
@@ -79,7 +80,7 @@ create table business_api.payments (
   invoice_id text collate "C" not null,
   amount numeric not null,
   received_at timestamptz not null,
-  -- The reversal of the payment.
+  -- ID of the payment's reversal.
   reversed_by text collate "C",
   constraint payments_pkey primary key (organization_id, id),
   constraint payments_amount_check check (amount <> 0),

@@ -1,5 +1,5 @@
--- The numbers of invoices and proposals, in series. A sequence of PostgreSQL would leave gaps, because a rollback does not give
--- a value back, and the numbers of invoices must have no gaps.
+-- The number series of invoices and proposals. We can't use sequences because a rollback would leave a gap, and invoice
+-- numbers must not have gaps.
 create table business_api.number_series (
   organization_id text collate "C" not null,
   series text collate "C" not null,
@@ -7,15 +7,17 @@ create table business_api.number_series (
   constraint number_series_pkey primary key (organization_id, series)
 );
 
--- Formats a number of a series, with at least four digits: `INV-2026-0042`. Without settings, so it is inlined.
+-- Formats a number of a series with at least four digits, for example `INV-2026-0042`. Has no settings so
+-- that it's inlined.
 create function business_api.format_number(series text, count bigint) returns text
 language sql immutable
 as $$ select series || '-' || pg_catalog.lpad(count::text, greatest(4, pg_catalog.length(count::text)), '0') $$;
 
--- Takes the next number in a series that no record of the same kind has; an existing record keeps its number. The series stays locked
--- until the transaction ends, so after a rollback the next record gets the number. A host may have given a hundred thousand numbers in
--- a row itself: each is looked up in the unique index. The ranges and the order leave the planner only this index, even in a session
--- that planned with an empty table.
+-- Takes the next number of a series that isn't used by another record of the same kind. An existing record keeps its
+-- number. The series is locked until the end of the transaction, so the next record gets the number after a rollback.
+-- Each number is looked up in the unique index, because the host may have assigned a hundred thousand consecutive
+-- numbers itself. The ranges and the order force the planner to use that index, even if the session planned the
+-- statement when the table was empty.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -28,7 +30,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- Read after the lock, so these statements see an earlier try's commit.
+  -- These are read after locking, so that we see what an earlier attempt has committed.
   if table_name = 'business_api.invoices' then
     select i.number into known from business_api.invoices i
      where i.organization_id = $1 and i.id >= $4 and i.id <= $4 order by i.id limit 1;

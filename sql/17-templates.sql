@@ -1,8 +1,8 @@
--- Templates: texts into which the statement that writes a record puts values that only the store knows.
+-- Templates for text with values that only the store knows. They're filled in by the statement that writes the record.
 
--- Replaces placeholders in JSON text by values from the record or from `more`: see lib/writes/placeholders.ts. A placeholder is a JSON
--- string that begins with NUL; no stored text can contain NUL, so no other string can be mistaken for a placeholder. A placeholder
--- without a value is an error, because the placeholder would reach subscribers.
+-- Replaces the placeholders in a JSON text with values from the record or from `more`, see lib/writes/placeholders.ts.
+-- A placeholder is a JSON string that starts with NUL. Since stored text can't contain NUL, no other string looks like
+-- one. It's an error if a placeholder has no value, because subscribers would receive it.
 create function business_api.render_template(template text, record json, more json default '{}') returns text
 language plpgsql immutable
 set search_path = ''
@@ -16,7 +16,7 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    -- E'…' means the same under both values of standard_conforming_strings, which a host's transaction may have set.
+    -- E'…' doesn't depend on standard_conforming_strings, which may have been changed in the host's transaction.
     rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   if strpos(rendered, E'"\\u0000') > 0 then
@@ -26,7 +26,7 @@ begin
 end
 $$;
 
--- Renders the bodies of events.
+-- Replaces the placeholders in the bodies of events.
 create function business_api.render_events(events jsonb, record json, more json default '{}') returns jsonb
 language sql immutable
 set search_path = ''

@@ -1,12 +1,13 @@
--- Imports: records that exist already, with ids and dates that the host chose.
+-- Imports of existing records, whose IDs and dates are chosen by the host.
 
--- Imports a batch: see ImportStore.write in lib/resources/imports.ts. `records` has an array of records for each kind, and each
--- record has its place in the batch, `row`. `steps` has the statements, which follow from the columns of each kind:
--- lib/postgres/imports.ts. Each gets the organization, the records, and the known rows: true for each row that the organization has,
--- and false for each row that the organization has with other values. Returns, as JSON, either `refused`, an array of rows with
--- reasons, or `known`.
+-- Imports a batch, see ImportStore.write in lib/resources/imports.ts. `records` has an array for each record kind,
+-- where `row` is a record's position in the batch. `steps` has the statements, which lib/postgres/imports.ts generates
+-- from the columns of each kind. They're passed the organization, the records and the known rows (true if the
+-- organization already has the same record, false if it has one with different values). Returns a JSON object with
+-- either `refused`, an array of rows and reasons, or `known`.
 --
--- A function instead of a single statement, because the inserts must see the state after the wait for the series.
+-- This isn't a single statement because inserts must see what was committed while we were waiting for
+-- the number series.
 create function business_api.import_records(organization_id text, records jsonb, steps jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -44,7 +45,8 @@ begin
     missing := missing - inserted;
   end loop;
   if missing <> 0 then
-    -- Another transaction wrote one of the ids or numbers first: the batch is sent again, and then sees the record.
+    -- Another transaction was faster to write one of the IDs or numbers. The batch is retried and then
+    -- sees that record.
     raise exception 'Cannot import the records because another transaction wrote one of them first'
       using errcode = 'serialization_failure';
   end if;

@@ -1,8 +1,9 @@
--- Synchronization of lists: a client reads the records in the order of the transactions that changed them (changed_xid).
+-- Synchronization of lists. Clients read the records in the order of the transactions that changed them (changed_xid).
 
--- Returns a name for the identity of a table. Transaction ids say nothing about a table of another server (identified when the
--- server was initialized), timeline (a copy of an earlier moment, or a promoted standby) or database, nor about a table that was
--- created or filled anew, for example by a restore: each has another name. A hash, because nothing about the server may reach a caller.
+-- Returns a hash that identifies a table. Transaction IDs are meaningless for a table on another server (identified by
+-- when it was initialized), timeline (restored to an earlier time, or a promoted standby) or database, and also if the
+-- table was recreated or refilled, for example by a restore. In all of these cases the hash differs. We hash these
+-- values because callers must not learn anything about the server.
 create function business_api.table_identity(table_name text) returns text
 language plpgsql volatile
 set search_path = ''

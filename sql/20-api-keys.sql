@@ -1,8 +1,8 @@
--- API keys. The lookup by digest is the only lookup that cannot begin with organization_id, because the key determines the
--- organization of a request.
+-- API keys. Looking up a key by its digest is the only lookup that can't start with organization_id, because the key is
+-- what determines the organization.
 --
--- Every function of the schema empties search_path. Otherwise a function in `public` with the name of one of PostgreSQL's could be
--- called instead, and could determine a request's organization.
+-- All functions in this schema set an empty search_path. Otherwise a function in `public` could shadow one of
+-- PostgreSQL's and decide which organization a request belongs to.
 create table business_api.api_keys (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -17,10 +17,12 @@ create table business_api.api_keys (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  -- The expiry in the latest notice, and the token of the call that claimed the notice. A new expiry gets a new notice.
+  -- The expiry that was last announced, and the token of the call that claimed the notice. A new expiry
+  -- is announced again.
   expiry_noticed timestamptz,
   expiry_noticed_by text collate "C",
-  -- Set by a rotation. A second rotation would otherwise take the end of the overlap for the key's own expiry.
+  -- Set when the key is rotated. Without this, a second rotation would mistake the end of the overlap for the
+  -- key's own expiry.
   successor_id text collate "C",
   constraint api_keys_pkey primary key (organization_id, id),
   constraint api_keys_digest_key unique (digest),
@@ -29,16 +31,17 @@ create table business_api.api_keys (
 
 create index api_keys_expires_at_idx on business_api.api_keys (expires_at) where expires_at is not null;
 
--- One row for each organization that has added an API key or an endpoint. Calls that add a record under a limit update the row
--- first, and therefore run one after the other: each call counts the rows that the previous call has committed.
+-- One row for each organization that has added an API key or an endpoint. Calls that add something with a limit update
+-- this row first, so they run one after another and each one counts what the previous one has committed.
 create table business_api.settings_turns (
   organization_id text collate "C" not null,
   turn bigint not null,
   constraint settings_turns_pkey primary key (organization_id)
 );
 
--- Waits for the end of the organization's other calls that add a record under a limit. An update instead of a mere lock: under
--- repeatable read the update rejects a call that has waited, and the call is sent again instead of counting old rows.
+-- Waits for other calls of the organization that add something with a limit. We use an update and not just a lock
+-- because under repeatable read, an update fails a call that had to wait. The call is then retried instead of counting
+-- outdated rows.
 create function business_api.take_settings_turn(organization_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -50,7 +53,7 @@ begin
 end
 $$;
 
--- Counts the keys of an organization that are active at a time.
+-- Counts an organization's keys that are active at a given time.
 create function business_api.count_api_keys_in_force(organization_id text, at_time timestamptz) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -65,8 +68,9 @@ begin
 end
 $$;
 
--- Inserts a key: see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with the id, and true if this call inserted
--- the key; no row if the organization has reached the limit; no key if another key of any organization has the digest.
+-- Inserts a key, see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with this ID, and true if this call
+-- has inserted it. Returns no row if the organization has reached its limit, and no key if the digest belongs to
+-- another key of any organization.
 create function business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
 returns table (is_new boolean, key business_api.api_keys)
 language plpgsql volatile
@@ -99,8 +103,9 @@ begin
 end
 $$;
 
--- Makes the successor of a key: see ApiKeyStore.rotate in lib/access/api-keys.ts. A function instead of a single statement,
--- because a rotation that has waited for the key's row must see the latest commits. Returns no row for an unknown key.
+-- Creates the successor of a key, see ApiKeyStore.rotate in lib/access/api-keys.ts. This isn't a single
+-- statement because a rotation that had to wait for the key's row must see the latest commits. Returns no row if
+-- the key doesn't exist.
 create function business_api.rotate_api_key(
   organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer
 ) returns table (outcome text, is_new boolean, previous business_api.api_keys, key business_api.api_keys)
@@ -132,7 +137,7 @@ begin
     return;
   end if;
 
-  -- The clock is read after the wait for the row.
+  -- We read the clock only after waiting for the row.
   at_time := clock_timestamp();
   overlap_end := at_time + overlap_ms * interval '1 millisecond';
   if previous.successor_id is not null or previous.revoked_at <= at_time or previous.expires_at <= at_time then
@@ -159,7 +164,7 @@ begin
   update business_api.api_keys k
      set successor_id = successor ->> 'id',
          revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
-         -- The earlier expiry: `least` ignores null.
+         -- The earlier of the two, because `least` ignores nulls.
          expires_at = case
            when overlap_ms > 0 then least(k.expires_at, overlap_end)
            else k.expires_at

@@ -1,6 +1,7 @@
--- The rate limits, and the judgement of requests by key and limits: see lib/postgres/admission/.
+-- Rate limits, and the check of requests by key and limits. See lib/postgres/admission/.
 
--- Limits of single organizations, for all their keys together, in place of the API's default.
+-- Custom limits of organizations, which apply to all of an organization's keys together. They replace
+-- the API's default.
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,
@@ -9,9 +10,9 @@ create table business_api.organization_limits (
   constraint organization_limits_burst_check check (per_second > 0 and burst > 0)
 );
 
--- A bucket is a number: the time when the bucket is full again (GCRA), in seconds since 1970. UNLOGGED, because a crash only refills
--- the buckets, and a write-ahead record for every request would cost more than the request. Half-empty pages keep the updates of hot
--- rows on the same page.
+-- A bucket is stored as the time it will be full again (GCRA), in seconds since 1970. The table is unlogged because
+-- after a crash it's fine if all buckets are full, and writing WAL for every request would cost more than the request
+-- itself. With half-empty pages, updates of hot rows stay on the same page.
 create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,
@@ -19,18 +20,20 @@ create unlogged table business_api.rate_buckets (
   constraint rate_buckets_pkey primary key (organization_id, bucket)
 ) with (fillfactor = 50);
 
--- Judges the requests of API keys, which the arrays name by digest: finds the key with its scopes, takes up to `wanted` tokens from the
--- bucket of the key and as many from the organization's bucket, and returns a row for each digest, with nulls for a key that is not in
--- force. The rates and bursts apply where the key or the organization has no limit of its own. `key_full_in` and `organization_full_in` are
--- the seconds until the buckets are full, after the tokens were taken; `tokens` is the number that was taken, 0 if none was wanted.
+-- Checks the requests of API keys, which are given by their digests. Looks up each key and its scopes, takes up to
+-- `wanted` tokens from both the key's bucket and the organization's, and returns a row for each digest. The row has
+-- nulls if the key isn't active. The given rates and bursts apply unless the key or the organization has its own limit.
+-- `key_full_in` and `organization_full_in` are the seconds until the buckets are full again after taking the tokens.
+-- `tokens` is the number of tokens taken, which is 0 if none were wanted.
 --
--- The statement reads no record and returns little, so it holds the locked buckets for a fraction of a millisecond, also when the process
--- that sent it is stopped. A bucket that is plainly empty is not locked, so a flood over the limit waits for no lock. Without `may_wait`
--- the statement waits for no lock at all and makes no bucket: `tokens` is -1 where another statement has locked a bucket, or one is
--- missing. With `may_wait` there must be one digest: the locks of several would be taken in no common order.
+-- This doesn't read any records and returns very little, so the buckets are only locked for a fraction of a
+-- millisecond, even if the calling process is suspended. Buckets that are clearly empty aren't locked, so requests over
+-- the limit don't wait. If `may_wait` is false, we never wait for locks or create buckets. Instead, `tokens` is -1 if a
+-- bucket is missing or locked by another statement. If `may_wait` is true, there must be only one digest, because the
+-- locks of several wouldn't be taken in a consistent order.
 --
--- A key of an organization that has moved to another shard ends the statement, also when the key is no longer here: the hint names the
--- organization to which the caller believes the key to belong, or is empty.
+-- Fails if the key's organization has moved to another shard. To detect this even if the key is no longer here, the
+-- caller can pass the organization the key is expected to belong to as a hint, or an empty string.
 create function business_api.judge(
   digests text[],
   wanted integer[],
@@ -56,7 +59,8 @@ create function business_api.judge(
 )
 language plpgsql volatile
 set search_path = ''
--- Not forbid_plans: each statement finds single rows by whole keys, and each setting costs every call.
+-- We don't call forbid_plans here because all statements look up single rows by their full key, and every setting makes
+-- each call slower.
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -67,17 +71,18 @@ declare
   burst double precision;
   organization_rate double precision;
   organization_burst double precision;
-  -- Seconds from which on a bucket is more than empty, because the limit was raised or the clock went back: such a bucket becomes empty
-  -- once. Not a bucket under the limits of an API: another API on the store may have lower limits, and must not find its bucket refilled.
-  -- A hundredth of a second is more than the errors of floating point.
+  -- A bucket that takes longer than this to be full again (in seconds) is below empty, because the limit was raised or
+  -- the clock was set back. It's then reset to empty once. We don't do this for the limits of an API, because another
+  -- API with lower limits might use the same store and must not find its bucket refilled. The extra hundredth of a
+  -- second covers floating-point errors.
   key_limit_in double precision;
   organization_limit_in double precision;
   key_full_at double precision;
   organization_full_at double precision;
 begin
   for index in 1 .. cardinality(digests) loop
-    -- Subqueries in place of joins: over empty tables a join by a full walk of each table looks as cheap, and its plan would stay when the
-    -- tables have grown.
+    -- Subqueries instead of joins, because with empty tables a join that scans both looks just as cheap, and that plan
+    -- would be kept after they've grown.
     select k.organization_id, k.id, k.scopes, k.per_second, k.burst, own.per_second as own_rate, own.burst as own_burst,
            k.last_used_at is null or k.last_used_at < clock_timestamp() - interval '1 minute' as last_use_is_stale,
            (select b.full_at from business_api.rate_buckets b
@@ -131,7 +136,7 @@ begin
       continue;
     end if;
 
-    -- In the order of the names, as a deletion locks them.
+    -- Same order in which a deletion locks them.
     if may_wait then
       if key_full_in is null or organization_full_in is null then
         insert into business_api.rate_buckets (organization_id, bucket, full_at)
@@ -169,7 +174,7 @@ begin
     if organization_full_in > organization_limit_in then
       organization_full_in := organization_burst / organization_rate;
     end if;
-    -- Ten microseconds forgive the errors of floating point.
+    -- Ten microseconds of tolerance for floating-point errors.
     tokens := greatest(0, least(
       wanted[index],
       floor(burst - (key_full_in - 0.00001) * rate),

@@ -1,6 +1,7 @@
--- The replies stored under idempotency keys. A key belongs to the organization and the operation, not to the API key, so
--- a rotated API key still gets replays. An entry ends at expires_at, not with the purge. record_id is the created record's or the
--- change's id: a statement that is sent again because the result was lost recognizes its own entry by record_id.
+-- Replies stored under idempotency keys. An idempotency key belongs to the organization and the operation and not to
+-- the API key, so requests are still replayed after the API key was rotated. An entry ends at expires_at, no matter
+-- when it's purged. record_id is the ID of the created record or of the change. When a statement is retried because its
+-- result was lost, it recognizes its own entry by that ID.
 create table business_api.idempotency_keys (
   organization_id text collate "C" not null,
   operation text collate "C" not null,
@@ -14,8 +15,9 @@ create table business_api.idempotency_keys (
 
 create index idempotency_keys_expires_at_idx on business_api.idempotency_keys (expires_at);
 
--- Purges expired idempotency keys, from an expiry on. Earlier expiries were inspected before, and their deleted rows would only
--- slow the index scan until the next vacuum. Returns the number of purged keys, and the latest expiry among the purged keys.
+-- Deletes expired idempotency keys, starting at the given expiry. Earlier ones have already been deleted, and their
+-- dead rows would only slow down the index scan until the next vacuum. Returns the number of deleted keys and the
+-- latest expiry among them.
 create function business_api.purge_idempotency_keys(
   expired_from timestamptz, key_limit integer, out purged integer, out latest timestamptz
 )

@@ -1,5 +1,5 @@
--- Audit entries: each change of the developer settings, with the person or program that made the change. One statement makes a
--- change and writes the entry, so neither exists alone.
+-- Audit entries, one for each change of the developer settings, with the person or program that made it. A change and
+-- its entry are always written by the same statement, so neither exists without the other.
 create table business_api.audit_entries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -18,12 +18,12 @@ create index audit_entries_action_idx on business_api.audit_entries (organizatio
 
 create index audit_entries_actor_idx on business_api.audit_entries (organization_id, actor, id);
 
--- For the bound of tests: see record_test.
+-- Used to limit the number of tests, see record_test.
 create index audit_entries_tests_idx on business_api.audit_entries (organization_id, changed_at)
   where action = 'endpoint.test_sent';
 
--- Returns true if an entry exists. Volatile, so the function sees commits that happened while the calling statement waited
--- for a lock: the first try of a change that is sent again may have been committed only then.
+-- Returns true if an entry exists. The function is volatile so that it sees commits that happened while the calling
+-- statement was waiting for a lock. A retried change's first attempt may have been committed only then.
 create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -35,7 +35,7 @@ begin
 end
 $$;
 
--- Returns true if a subject has an entry of a change with this id. Volatile, like is_recorded.
+-- Returns true if a subject has an entry with this change ID. Volatile for the same reason as is_recorded.
 create function business_api.is_change_made(organization_id text, subject_id text, change_id text) returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -48,8 +48,9 @@ begin
 end
 $$;
 
--- Records a test of an endpoint: see AuditStore.recordTest in lib/access/audit.ts. Returns whether the entry is recorded. Calls
--- of an organization follow one another, so each counts the tests that the previous call has committed.
+-- Records a test of an endpoint, see AuditStore.recordTest in lib/access/audit.ts. Returns whether the entry
+-- was recorded. An organization's calls run one after another, so each one counts the tests that the previous
+-- one has committed.
 create function business_api.record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)
 returns boolean
 language plpgsql volatile
@@ -64,7 +65,7 @@ begin
   if business_api.is_recorded($1, entry ->> 'id') then
     return true;
   end if;
-  -- The clock is read after the wait for the turn.
+  -- We read the clock only after waiting for our turn.
   at_time := clock_timestamp();
   select count(*) into tests from (
     select 1 from business_api.audit_entries e

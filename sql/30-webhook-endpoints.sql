@@ -1,4 +1,4 @@
--- Webhook endpoints with signing secrets, health, and the notices about both.
+-- Webhook endpoints with their signing secrets and health, and notices about both.
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -6,27 +6,29 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamptz not null,
-  -- The number of changes by `update`, with which two changes at the same time are told apart.
+  -- Number of changes made by `update`, used to tell two concurrent changes apart.
   version integer not null default 0,
   description text not null default '',
-  -- The organization's own headers: the names, and names with values, sealed like the signing secret; null without headers.
+  -- The organization's custom headers: the names, and the names with their values, which are sealed like the signing
+  -- secret. Null if there are none.
   header_names text[] not null default '{}',
   sealed_headers text,
-  -- True: the headers of Standard Webhooks are sent too.
+  -- If true, the headers of Standard Webhooks are sent as well.
   standard_webhooks boolean not null default false,
-  -- The organization's own limit for deliveries; null: none. See 44-endpoint-rates.sql.
+  -- The organization's own limit on deliveries per second, or null for no limit. See 44-endpoint-rates.sql.
   max_per_second double precision,
-  -- Sealed by the application (AES-256-GCM); null once the endpoint is removed.
+  -- Sealed by the application (AES-256-GCM). Null once the endpoint has been removed.
   sealed_secret text,
   previous_sealed_secret text,
   previous_secret_expires_at timestamptz,
   disabled_reason text,
   failures integer not null default 0,
   failing_since timestamptz,
-  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost result.
+  -- The attempt whose result made the endpoint failing or disabled. Used to repeat the report after its
+  -- result was lost.
   noticed_attempt text collate "C",
-  -- The expiry of the previous secret in the latest notice, and the token of the call that claimed the notice. A new expiry gets a
-  -- new notice.
+  -- The expiry of the previous secret that was last announced, and the token of the call that claimed the notice. A new
+  -- expiry is announced again.
   secret_expiry_noticed timestamptz,
   secret_expiry_noticed_by text collate "C",
   constraint webhook_endpoints_pkey primary key (organization_id, id),
@@ -36,8 +38,8 @@ create table business_api.webhook_endpoints (
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
 
--- Erases up to the given number of previous secrets after the overlap, and returns the number. With the privileges of the schema's
--- owner: a worker may change no secret.
+-- Erases up to this many previous secrets whose overlap has ended, and returns how many were erased. Runs with the
+-- privileges of the schema's owner because workers aren't allowed to change secrets.
 create function business_api.erase_ended_secrets(part_limit integer) returns bigint
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -61,12 +63,13 @@ $$;
 
 revoke execute on function business_api.erase_ended_secrets(integer) from public;
 
--- Removed endpoints, for the purge: the row of a removed endpoint is deleted after the endpoint's last delivery.
+-- Used by the purge, which deletes a removed endpoint once its last delivery is gone.
 create index webhook_endpoints_removed_idx
   on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
 
--- Inserts an endpoint, given by its columns: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint with the id,
--- even if removed, and true if this call inserted the endpoint; no row if the organization has reached the limit.
+-- Inserts an endpoint, see EndpointStore.insert in lib/webhooks/endpoints.ts. `new_endpoint` has its columns. Returns
+-- the endpoint with this ID, even if it has been removed, and true if this call has inserted it. Returns no row if the
+-- organization has reached its limit.
 create function business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
 returns table (is_new boolean, endpoint business_api.webhook_endpoints)
 language plpgsql volatile
@@ -94,7 +97,7 @@ begin
 end
 $$;
 
--- An endpoint's data for an attempt: see EndpointTarget in lib/webhooks/endpoints.ts.
+-- Returns what an attempt needs to know about an endpoint, see EndpointTarget in lib/webhooks/endpoints.ts.
 create function business_api.endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamptz) returns json
 language sql stable
 as $$

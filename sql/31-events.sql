@@ -1,56 +1,60 @@
--- The outbox: an event is written in the transaction of the change that the event reports, with one delivery for each endpoint
--- that wants the type (fan-out). The transaction sends no NOTIFY, which would serialize the commits of the whole database.
+-- The outbox. Events are written in the same transaction as the change they report, with one delivery for each endpoint
+-- that wants the type (fan-out). We avoid NOTIFY in that transaction because it serializes all commits of the database.
 
--- Partitioned by day (34-days.sql): by the delivery_prefix, because the host may choose the id, and only the prefix begins with the
--- publishing time. The prefix is the moment of publishing by the database's clock, which decides about retention and the order of the
--- log. The publisher's clock decides only the createdAt in the body.
+-- Partitioned by day (34-days.sql). The key is delivery_prefix because the host can choose the ID, and only the prefix
+-- is guaranteed to start with the publishing time. That time comes from the database's clock and determines retention
+-- and the order of the log. The publisher's clock only determines createdAt in the body.
 create table business_api.events (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   type text not null,
   body text not null,
-  -- The endpoint of a backfilled event; null for every other event: each endpoint that wants the type receives that.
+  -- The endpoint of a backfilled event. Null for any other event, which is sent to every endpoint that wants the type.
   only_endpoint_id text collate "C",
-  -- The ids of the event's deliveries begin with this text (see delivery_digits): so the deliveries are a range of a primary key,
-  -- and need no index by event.
+  -- The IDs of the event's deliveries start with this (see delivery_digits). They're a range of a primary key, so we
+  -- don't need an index by event.
   delivery_prefix text collate "C" not null,
-  -- The trace in which the event was written, for the attempts: a W3C traceparent, 55 characters; null without a trace. The
-  -- tracestate (up to 512 bytes of other parties) is not stored: a link from an attempt's span needs only the ids and flags.
+  -- The trace in which the event was written, to be linked from its attempts. This is a W3C traceparent with 55
+  -- characters, or null if there's no trace. We don't store the tracestate (up to 512 bytes from other parties) because
+  -- a link only needs the IDs and flags.
   traceparent text,
-  -- The id of the record that the event is about (event_subjects), as in the data; null for an event without a record. Up to 64
-  -- characters.
+  -- ID of the record that the event is about (see event_subjects), as it appears in the data. Null for an event without
+  -- a record. Up to 64 characters.
   subject_id text collate "C",
   constraint events_pkey primary key (organization_id, id, delivery_prefix)
 ) partition by range (delivery_prefix);
 
--- The purge scans this index, part by part (50-retention.sql). New events go to the end of the index. A block range index has no
--- order in which a scan could continue, and reads unsummarized ranges whole.
+-- The purge scans this index in batches (50-retention.sql). New events are added at its end. We can't use a BRIN
+-- index because it isn't ordered, so a scan couldn't continue where it left off, and unsummarized ranges would
+-- be read completely.
 create index events_delivery_prefix_idx on business_api.events (delivery_prefix);
 
--- The event log of an organization, by time: the host may choose ids, so the ids have no order.
+-- For an organization's event log, which is sorted by time. IDs can be chosen by the host and aren't in any order.
 create index events_log_idx on business_api.events (organization_id, delivery_prefix);
 
--- The events of a record, in no order: an entry has 16 bytes, where one with organization, record and delivery_prefix has 80 and takes seven
--- times the pages, whose images a checkpoint adds to the write-ahead log. The deliveries of an event are found by its delivery_prefix, so
--- they need no such index.
+-- For the events of a record, in no particular order. Each entry takes 16 bytes. With organization, record and
+-- delivery_prefix it would take 80, and inserts would touch seven times as many pages, whose full-page images are
+-- written to the WAL after a checkpoint. Deliveries are found by the event's delivery_prefix and don't need an index
+-- like this.
 create index events_subject_idx on business_api.events (hashtextextended(organization_id || ' ' || subject_id, 0))
   where subject_id is not null;
 
--- The ids of events that may be published twice: ids that the host chose, and ids of a statement that may be sent again. An event
--- with such an id is inserted together with this row, or not at all. The row is deleted with the event, or after the event's day.
+-- IDs of events that could be published twice, either because the host chose the ID or because the statement may be
+-- retried. Such an event is only inserted along with its row here. The row is deleted with the event, or after its day
+-- has been dropped.
 create table business_api.event_ids (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   delivery_prefix text collate "C" not null,
   constraint event_ids_pkey primary key (organization_id, id)
--- The purge deletes a few rows at a time, forever: under the default settings a fifth of the table would be dead rows.
+-- The purge keeps deleting a few rows at a time, so with the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- A day's ids, of all organizations.
+-- For the IDs of a day, across all organizations.
 create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
 
--- The maximum size of an event's body in bytes: a single row for the whole database, which `migrate` changes. At least 64 KiB, so
--- every event of the API and the platform fits.
+-- The maximum size of an event body in bytes. It's a single row for the whole database, which `migrate` can change.
+-- It's at least 64 KiB so that every event of the API and the platform fits.
 create table business_api.event_limits (
   organization_id text collate "C" not null default '',
   max_body_bytes integer not null,
@@ -60,8 +64,8 @@ create table business_api.event_limits (
 );
 insert into business_api.event_limits (max_body_bytes) values (262144);
 
--- The types of the catalogue (lib/resources/), so publishing a misspelt type is an error, each with the field of its data that has
--- the id of the record.
+-- Returns the built-in event types (see lib/resources/), each with the field of its data that has the record's ID. Lets
+-- us reject an event with a misspelled type.
 create function business_api.event_subjects() returns jsonb
 language sql immutable
 as $$
@@ -82,9 +86,9 @@ as $$
   }'::jsonb
 $$;
 
--- The host's own types beside event_subjects(), for publishers in SQL: the names that `migrate` has registered, with the field of the
--- data that has the record's id; null without such a field. Rows of the whole database. A name stays even if a version of the host
--- lacks the type, because another version may publish events of that type.
+-- The host's custom event types for publishers in SQL, in addition to event_subjects(). `migrate` registers their names
+-- along with the field of the data that has the record's ID, or null if there's none. The rows are for the whole
+-- database. We never delete a name, because another version of the host may still publish that type.
 create table business_api.event_types (
   organization_id text collate "C" not null default '',
   type text collate "C" not null,

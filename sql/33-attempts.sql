@@ -1,5 +1,5 @@
--- The log of attempts, partitioned by day like the deliveries (34-days.sql). Without a foreign key to deliveries, because each attempt
--- would lock the delivery's row, and so write the row once more.
+-- The log of attempts, partitioned by day like deliveries (34-days.sql). No foreign key to deliveries, because each
+-- attempt would have to lock the delivery's row, which means writing it once more.
 create table business_api.delivery_attempts (
   organization_id text collate "C" not null,
   delivery_id text collate "C" not null,
@@ -13,21 +13,22 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
-  -- Where a redirect points. Null for every other response, without taking space.
+  -- The target of a redirect. Null for all other responses, so it rarely takes up space.
   location text,
-  -- AttemptHeaders in lib/webhooks/claims.ts; null for a 2xx.
+  -- AttemptHeaders in lib/webhooks/claims.ts. Null for a 2xx response.
   headers jsonb,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 
--- An attempt that ended, for the counters of activity (47-activity.sql), with the attempts of the delivery before the present round and
--- the next state: `retry`, or the final state of the delivery.
+-- An ended attempt, used to count activity (47-activity.sql). `attempts_before` is the delivery's number of attempts
+-- before the current round. `outcome` is `retry` or the final state of the delivery.
 create type business_api.ended_attempt as (
   organization_id text, endpoint_id text, delivery_id text, attempts_before integer, outcome text,
   started_at timestamptz, duration_ms real, status integer, error text
 );
 
--- Reads the last attempt's status and error for each delivery: one primary-key descent each, in the delivery's day.
+-- Returns the status and error of the last attempt of each delivery, with one primary key lookup each in the partition
+-- of the delivery's day.
 create function business_api.last_attempts(organization_id text, delivery_ids text[])
 returns table (delivery_id text, status integer, error text)
 language plpgsql stable rows 64

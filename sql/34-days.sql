@@ -1,13 +1,13 @@
--- Days: events, finished deliveries and attempts are stored in partitions by day, and an old day is dropped as a whole. Delivery ids
--- begin with the publishing time (see delivery_digits), and so does an event's delivery_prefix: a day's bounds are such strings, and no
--- table needs a column for the day. Open deliveries are not partitioned.
+-- Events, finished deliveries and attempts are partitioned by day, so that we can drop an old day as a whole. No table
+-- needs a column for the day because delivery IDs and the delivery_prefix of events start with the publishing time (see
+-- delivery_digits), so the bounds of a day are such strings. Open deliveries aren't partitioned.
 
--- The functions of this file run with the privileges of the schema's owner, or are called by such functions. With an empty
--- search_path PostgreSQL looks for the names of types among the caller's temporary objects first, and a caller's domain `text` would
--- run the caller's code as the owner: so pg_temp comes last.
+-- The functions in this file run with the privileges of the schema's owner or are called by functions that do. If
+-- search_path were empty, PostgreSQL would look up type names among the caller's temporary objects first, and a domain
+-- named `text` could run the caller's code as the owner. That's why pg_temp comes last.
 
--- Returns the text with which the ids of all deliveries from a moment on begin: `dlv_` and the milliseconds, ten digits of a ULID. A
--- moment before 1970 is the first that an id can have.
+-- Returns the prefix of the first delivery ID at a given time: `dlv_` and the milliseconds as ten ULID digits. For a
+-- time before 1970, returns the lowest possible prefix.
 create function business_api.day_bound(at_time timestamptz) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -19,7 +19,8 @@ as $$
     ) as digits
 $$;
 
--- Returns the moment in a record's id, `<kind>_<ulid>`; null for an id of another form, as imported records may have.
+-- Returns the time in a record's ID (`<kind>_<ulid>`), or null if the ID has another format, as imported
+-- records may have.
 create function business_api.id_time(id text) returns timestamptz
 language sql immutable
 set search_path = ''
@@ -31,7 +32,7 @@ as $$
   ) / 1000.0) end
 $$;
 
--- Returns the moment of publishing, to the millisecond, with which an event's delivery_prefix begins.
+-- Returns the publishing time that an event's delivery_prefix starts with, in milliseconds.
 create function business_api.published_at(delivery_prefix text) returns timestamptz
 language sql immutable
 set search_path = ''
@@ -39,10 +40,11 @@ as $$
   select business_api.id_time(rpad(delivery_prefix, 30, '0'))
 $$;
 
--- Makes the digits that all delivery ids of one call begin with, in the application's format: `dlv_`, 48 bits for milliseconds, ten for
--- microseconds, twenty random bits. The other ten digits are the event's number in the call and the endpoint's number, in hexadecimal,
--- which are ULID digits too: calling new_id for each delivery took longer than everything else. So the ids have the order in which the
--- events were inserted.
+-- Returns the digits that all delivery IDs of a call start with, in the same format that the application uses: `dlv_`,
+-- 48 bits for the milliseconds, ten for the microseconds and twenty random bits. The remaining ten digits are the
+-- number of the event within the call and the number of the endpoint, both as hexadecimal digits, which are valid in a
+-- ULID. We don't call new_id for each delivery because that took longer than everything else. This also means that IDs
+-- are in the order in which events were inserted.
 create function business_api.delivery_digits(at_time timestamptz) returns text
 language plpgsql volatile
 set search_path = ''
@@ -64,40 +66,41 @@ begin
 end
 $$;
 
--- The days. A day has tables for events, finished deliveries and attempts, whose names end with the day's name.
+-- The days. Each one has a table for events, finished deliveries and attempts, whose names end with the name
+-- of the day.
 create table business_api.event_days (
   organization_id text collate "C" not null default '',
-  -- The ids of the day's deliveries are at least `begins`, and below `ends`.
+  -- The day's delivery IDs are at least `begins` and below `ends`.
   begins text collate "C" not null,
   ends text collate "C" not null,
   begins_at timestamptz not null,
   ends_at timestamptz not null,
   name text not null,
-  -- Time of the latest attempt to drop the day.
+  -- When we last tried to drop the day.
   checked_at timestamptz,
-  -- The oldest open delivery that was found in the day, as JSON: the day is retained for it. Null if none was found.
+  -- The oldest open delivery we found in the day as JSON, because of which the day is retained. Null if we found none.
   retained_for jsonb,
-  -- The tables are gone; the row stays until the day's event_ids are deleted.
+  -- When the tables were dropped. The row is kept until the day's event_ids have been deleted.
   dropped_at timestamptz,
   constraint event_days_pkey primary key (organization_id, begins),
   constraint event_days_organization_id_check check (organization_id = '')
 );
 
--- Computes the number of days that a new partition spans: a thirtieth of the retention, so about forty partitions exist.
--- Each statement that cannot leave partitions out locks all of them.
+-- Returns how many days a new partition spans. It's a thirtieth of the retention, which results in about forty
+-- partitions. We don't want more because a statement that can't exclude partitions locks all of them.
 create function business_api.day_width(retention_ms double precision) returns integer
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
   select case
-    -- Longer than any retention of a host: a loop that keeps all events.
+    -- Longer than any actual retention, so this loop keeps all events.
     when retention_ms >= 500 * 365 * 86400000.0 then 30
     else greatest(1, ceil(retention_ms / 30 / 86400000))::integer
   end
 $$;
 
--- Computes how long after the retention, in ms, a purge stops waiting for an event's day to end: events in a retained day are then
--- deleted row by row.
+-- Returns how long after the retention a purge keeps waiting for an event's day to be dropped, in ms. After that, the
+-- events of a retained day are deleted row by row.
 create function business_api.day_grace_ms(retention_ms double precision) returns double precision
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -105,8 +108,8 @@ as $$
   select (business_api.day_width(retention_ms) + 1.5) * 86400000
 $$;
 
--- Computes until when there is a day for every moment from a moment on; the moment itself if no day holds it. A clock that was ahead
--- leaves later days behind, with a gap before.
+-- Returns the end of the days that exist without a gap from the given time on, or that time itself if it has no day.
+-- There may be later days after a gap if the clock was ahead once.
 create function business_api.days_end(at_time timestamptz) returns timestamptz
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -125,8 +128,8 @@ begin
 end
 $$;
 
--- Finds attached day tables whose row in event_days is missing or has different bounds after a manual change. The bounds of the table
--- count, because the width of new days may have changed since.
+-- Finds attached partitions without a matching row in event_days, because someone has deleted or changed it. We return
+-- the bounds of the table because the width of new days may have changed since.
 create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -159,9 +162,9 @@ begin
 end
 $$;
 
--- Makes a day, or the parts that are missing after a table was dropped or detached, or the day's row deleted. Functions of the
--- catalogue tell what is there, because a host's transaction that is repeatable read does not see the rows of a day that another
--- transaction has made since.
+-- Creates a day, or whatever part of it is missing because a table was dropped or detached or the day's row was
+-- deleted. We use catalog functions to find out what exists, because a host's repeatable read transaction doesn't see
+-- rows of a day that another transaction has created since.
 create function business_api.make_day(name text, begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -180,8 +183,8 @@ begin
         parent || '_' || $1, parent
       );
     end if;
-    -- Without a policy: rows are reached through the parent, with the parent's policies, also where the host grants new tables by
-    -- default.
+    -- There's no policy because rows are accessed through the parent table and its policies. This also protects the
+    -- table if the host grants privileges on new tables by default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
     execute format(
       'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
@@ -196,15 +199,15 @@ begin
   exception
     -- Another transaction has written the row, and this one is repeatable read.
     when serialization_failure then null;
-    -- Row level security that is forced on the owner hides the days.
+    -- Row-level security is forced on the owner and hides the days.
     when insufficient_privilege then null;
   end;
 end
 $$;
 
--- Makes the days that are missing between two moments. The lock conflicts only with other makers of days and vacuums. A new table is
--- empty, so attaching reads nothing. Days whose rows were deleted or changed are repaired first; otherwise a new day could overlap a
--- table.
+-- Creates the missing days between two times. The lock only conflicts with vacuums and others that create days.
+-- Attaching a new table doesn't scan anything because it's empty. Days whose row was deleted or changed are repaired
+-- first, because otherwise a new day could overlap with an existing table.
 create function business_api.make_days_between(begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -244,18 +247,19 @@ begin
 end
 $$;
 
--- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
--- finds no day for its event makes the days too, so publishing never depends on a loop.
+-- Creates the days up to seven days ahead, with the privileges of the schema's owner. Normally a purge creates them in
+-- time, but a publisher that has no day for its event creates them too, so publishing never depends on a loop.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- A publisher may have read the clock a little earlier.
+  -- A publisher may have read the clock slightly earlier.
   here timestamptz := at_time - interval '1 hour';
 begin
-  -- A publisher that can't see the days (row level security) asks each time, and must not wait for other publishers.
+  -- A publisher that can't see the days because of row-level security calls this every time and must not
+  -- wait for others.
   if business_api.days_end(here) < at_time + interval '144 hours' then
     perform business_api.make_days_between(here, at_time + interval '168 hours');
   end if;
@@ -263,9 +267,9 @@ end
 $$;
 revoke execute on function business_api.make_days() from public;
 
--- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last two days makes the next days, and the
--- others go on meanwhile: a publisher that finds no day at all waits until the transaction that makes the day has ended, and a host's
--- transaction may take minutes.
+-- Lets a publisher create days ahead of time if no loop does. The first one within the last two days creates the next
+-- days, and the others don't wait for it. A publisher without any day, on the other hand, has to wait until the
+-- transaction that creates it has ended, and a host's transaction may take minutes.
 create function business_api.make_days_ahead() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -277,16 +281,17 @@ begin
     perform business_api.make_days();
   end if;
 exception
-  -- A vacuum by hand, a purge or a migration is under way.
+  -- A manual vacuum, a purge or a migration is running.
   when lock_not_available or deadlock_detected then null;
 end
 $$;
 revoke execute on function business_api.make_days_ahead() from public;
 
--- Makes sure that the present day has its tables, and tries to make those of the next days two days ahead of time, because the host's
--- transaction that makes the tables may stay open for hours. A session that knows of the present day's tables does not ask again
--- between day_known_from and day_known_until, ten minutes later or the end of the day: texts that are compared with the ids of
--- deliveries. A clock that goes back makes the session ask again.
+-- Makes sure that the current day has its tables, and tries to create the next ones two days ahead. We do this early
+-- because a host's transaction that creates tables may stay open for hours. Once a session knows that the current
+-- day exists, it doesn't check again between day_known_from and day_known_until, which is at most ten minutes later
+-- or the end of the day. These are strings that are compared with delivery IDs. If the clock is set back, the
+-- session checks again.
 create function business_api.ensure_day(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

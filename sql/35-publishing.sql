@@ -1,7 +1,7 @@
--- Publishing: events are inserted with their deliveries, in the day of the moment.
+-- Publishing, which inserts events and their deliveries into the current day.
 
--- Makes an id in the form of the application: `<kind>_<ulid>`, with 48 bits of milliseconds and 79 random bits. A loop, because
--- a query for the digits takes longer.
+-- Generates an ID in the same format that the application uses: `<kind>_<ulid>` with 48 bits for the milliseconds and
+-- 79 random bits. It's a loop because a query that builds the digits takes longer.
 create function business_api.new_id(kind text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -9,7 +9,7 @@ as $$
 declare
   alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
   milliseconds bigint := floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
-  -- Each of the sixteen bytes gives five bits; the byte with the version of a UUID gives fewer.
+  -- We use five bits of each byte. The byte that has the UUID version gives us fewer.
   random_bytes bytea := uuid_send(gen_random_uuid());
   id text := kind || '_';
 begin
@@ -23,11 +23,11 @@ begin
 end
 $$;
 
--- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
--- disabled endpoint, so the delivery can be recovered later. An event without `hasNewId` may have been
--- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
--- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, the moment of publishing, which
--- is also the created_at of the deliveries, because the log finds a period by the ids.
+-- Inserts events, with one delivery for each of the organization's endpoints that want the type. If an endpoint is
+-- disabled, its delivery is skipped immediately, so it can be recovered later. Events without `hasNewId` may have been
+-- published before. In that case the existing event is kept and nothing is sent again. IDs that were generated for the
+-- event aren't looked up. Returns the number of open deliveries. All delivery IDs have the same timestamp, which is the
+-- publishing time and also their created_at, because the log uses IDs to find a period.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -38,16 +38,16 @@ declare
   digits text := business_api.delivery_digits(at_time);
   given record;
   max_bytes integer;
-  -- The endpoints, read once for both kinds of deliveries.
+  -- The endpoints, which are read once for both kinds of deliveries.
   endpoint_ids text[];
   endpoint_types text[];
   are_disabled boolean[];
   place integer;
-  -- For each place in the call: true for a new event with an id of the host's own. Not an array of such places: a plan that is made
-  -- once compares every place with each element.
+  -- True for each event in the call that is new and has an ID chosen by the host. We don't use an array of their
+  -- positions because a cached plan would compare each event with all elements.
   are_new boolean[];
 begin
-  -- One statement, because this function runs for every event, and each further statement is felt.
+  -- This is a single statement because the function runs for every event, where any additional statement is noticeable.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids
     into given
@@ -56,7 +56,7 @@ begin
     raise exception 'Cannot insert an event because a placeholder is left in its body';
   end if;
   if given.bytes > 65536 then
-    -- The default applies if row level security hides the row.
+    -- We use the default if row-level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if given.bytes > max_bytes then
       raise exception 'Cannot publish % because its body has % bytes, more than the maximum of %',
@@ -112,9 +112,9 @@ begin
       on w.types is null or e.type = any (w.types::text[])
    where (e."hasNewId" or are_new[e.number]) and not w.is_disabled;
   get diagnostics written = row_count;
-  -- An idle loop holds the lock, and is told at the commit. A transaction that shares the lock keeps a loop from becoming idle until
-  -- the commit, so the loop's polls find the deliveries. A busy loop is not told, because NOTIFY serializes the commits of the
-  -- whole database.
+  -- Only an idle loop holds this lock, and it's notified when we commit. Otherwise we share the lock, which prevents
+  -- loops from becoming idle until we commit, and their polling finds the deliveries. We avoid notifying busy loops
+  -- because NOTIFY serializes all commits of the database.
   if written > 0 and not pg_try_advisory_xact_lock_shared(1768189029) then
     perform pg_notify('business_api_deliveries', '');
   end if;
@@ -135,10 +135,10 @@ begin
 end
 $$;
 
--- Publishes an event from any language, inside the host's own transaction; a rollback takes the event back. Returns the event's
--- id, which becomes the value of a header. A second call with the same id changes nothing: the first event stands. The API's
--- OpenAPI document describes the `data` of each type, under `webhooks`. `traceparent` is the host's current trace in the form of W3C
--- Trace Context, version 00, for the event's attempts; a value in another form counts as none.
+-- Publishes an event from any language as part of the host's own transaction, including rollbacks. Returns the event's
+-- ID, which is sent as a header. Calling it again with the same ID has no effect, and the first event is kept. The
+-- `data` of each type is described under `webhooks` in the API's OpenAPI document. `traceparent` is the host's current
+-- trace for the attempts of the event, in the format of W3C Trace Context version 00. Anything else is ignored.
 create function business_api.publish_event(
   organization_id text, type text, data jsonb, id text default null, traceparent text default null
 ) returns text
@@ -191,7 +191,8 @@ begin
 end
 $$;
 
--- The same with data as json, such as that of row_to_json, or as text, such as a driver's parameter: PostgreSQL casts neither by itself.
+-- Accepts data as json, for example from row_to_json, or as text, for example from a driver's parameter, because
+-- PostgreSQL doesn't cast these automatically.
 create function business_api.publish_event(
   organization_id text, type text, data json, id text default null, traceparent text default null
 ) returns text

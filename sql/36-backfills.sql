@@ -1,10 +1,11 @@
--- Backfills: an event for each record that existed before an endpoint did, to that endpoint only. The work is done in bounded
--- parts, one statement each. The ids of the events are made from endpoint, type and record, so a part that is done again
--- writes nothing, and a backfill that was interrupted is resumed by doing all of it again.
+-- Backfills send an event to an endpoint for each record that is older than the endpoint. They're processed in limited
+-- batches, with one statement each. Event IDs are derived from the endpoint, the type and the record. Repeating a batch
+-- therefore doesn't write anything, and an interrupted backfill is resumed by starting over.
 
--- Does a part of a backfill: see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next records in the order of
--- their ids, up to the limit: `id`, `businessId`, `representation`. Returns the outcome as JSON; null if there is no such endpoint. A
--- record is left out if the event of its creation has a delivery to the endpoint that was made or is still to be made.
+-- Processes a batch of a backfill, see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next
+-- records by ID up to the limit, with `id`, `businessId` and `representation`. Returns the outcome as JSON, or null if
+-- the endpoint doesn't exist. A record is skipped if the event of its creation already has a delivery to the endpoint
+-- or is still going to have one.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -18,10 +19,10 @@ declare
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   digits text := business_api.delivery_digits(at_time);
   endpoint record;
-  -- The part's records, and those that the endpoint already has an event for.
+  -- The batch, and those of its records for which the endpoint already has an event.
   batch jsonb;
   announced text[];
-  -- The new events' ids, each with its delivery prefix.
+  -- IDs of the new events, along with their delivery prefixes.
   taken jsonb;
   batch_events jsonb;
   made integer;

@@ -1,10 +1,10 @@
--- The event log. An event is found by its id in the day that the id or event_ids tells, and a page of the log is planned once in a
--- session.
+-- The event log. An event's ID, or its row in event_ids, tells us which day to search. The statement for pages is
+-- planned once per session.
 
--- Finds events by their ids, in no certain order. An id of the library begins with the time of publishing, and event_ids has the days
--- of other ids; only an id that neither leads to an event is searched for in every day: an unknown id, or the id of a process whose
--- clock is wrong. Each statement is planned for the bounds at hand, because plans for all days take ten times as long to make as to
--- run.
+-- Finds events by ID, in no particular order. Our own IDs start with the publishing time, and event_ids has the days of
+-- all others. Only if neither of these leads to an event do we search every day. That happens if the ID doesn't exist
+-- or comes from a process whose clock is wrong. Statements are planned for specific bounds, because planning for all
+-- days takes ten times as long as executing them.
 create function business_api.find_events(organization_id text, ids text[]) returns setof business_api.events
 language plpgsql stable rows 8
 set search_path = ''
@@ -23,7 +23,7 @@ begin
     if step = 1 then
       select array_agg(m.id), min(m.id collate "C"), max(m.id collate "C") into sought, first_prefix, last_prefix
         from unnest(missing) as m (id) where m.id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$';
-      -- The clock of a process may differ, and the statement may have been sent again.
+      -- The clock of the process may differ, and the statement may have been retried.
       first_prefix := business_api.day_bound(business_api.id_time(first_prefix) - interval '5 minutes');
       last_prefix := business_api.day_bound(business_api.id_time(last_prefix) + interval '5 minutes');
     elsif step = 2 then
@@ -59,8 +59,9 @@ end
 $$;
 select business_api.forbid_plans('find_events');
 
--- Finds the events of a record, in no certain order. A record has some events, rarely thousands, and each day costs a descent of its index.
--- No further condition stands beside the hash, because another index could serve it.
+-- Finds the events of a record, in no particular order. There are usually a few and rarely thousands, and
+-- each day takes an index lookup. There must be no condition except the hash, because then the planner could
+-- choose another index.
 create function business_api.events_of_subject(organization_id text, subject_id text) returns setof business_api.events
 language plpgsql stable rows 8
 set search_path = ''
@@ -81,10 +82,11 @@ end
 $$;
 select business_api.forbid_plans('events_of_subject');
 
--- Lists the newest events of an organization as JSON: see EventLogStore.list in lib/webhooks/event-log.ts. `type`, `before_id` and
--- `subject_id` may be null. The delivery_prefix of the events is at least first_prefix and below end_prefix. Up to inspected_limit
--- events are read, until the page is full. Each day costs a descent of its index; to plan for all days takes longer, and happens once
--- in a session. The comparisons of rows leave the planner events_log_idx, and the bounds of the prefix leave days out.
+-- Lists an organization's latest events as JSON, see EventLogStore.list in lib/webhooks/event-log.ts. `type`,
+-- `before_id` and `subject_id` may be null. Only events with a delivery_prefix of at least first_prefix and below
+-- end_prefix are listed. We read up to inspected_limit events to fill the page. Each day takes an index lookup.
+-- Planning for all days takes longer than that, but only happens once per session. The row comparisons force the
+-- planner to use events_log_idx, and the prefix bounds exclude days.
 create function business_api.list_events(
   organization_id text,
   type text,
@@ -101,7 +103,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  -- Events before this place.
+  -- Only events before this place are listed.
   end_place text := $4;
   before_prefix text;
   inspected integer := 0;
@@ -179,7 +181,7 @@ end
 $$;
 select business_api.forbid_plans('list_events', 'enable_sort');
 
--- Lists the events of an organization after a place, a delivery_prefix, as JSON: see EventLogStore.listSince in
+-- Lists an organization's events after the given delivery_prefix as JSON, see EventLogStore.listSince in
 -- lib/webhooks/event-log.ts and list_events.
 create function business_api.list_events_since(organization_id text, after_prefix text, row_limit integer) returns text
 language plpgsql stable

@@ -1,18 +1,19 @@
 -- The delivery log: open deliveries, the deliveries of events, and finished deliveries day by day.
 
--- The filter of deliveries: DeliveryFilter in lib/webhooks/deliveries.ts, given to functions as JSON. A field that is null selects all.
+-- A filter for deliveries, which functions receive as JSON. See DeliveryFilter in lib/webhooks/deliveries.ts. A null
+-- field matches everything.
 create type business_api.delivery_filter as (
   "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
 
--- A delivery as shown in the log, open or finished: the columns of both tables, with state and times.
+-- An open or finished delivery as it appears in the log, with the columns of both tables plus its state and times.
 create type business_api.logged_delivery as (
   organization_id text collate "C", id text collate "C", event_id text collate "C", type text, endpoint_id text collate "C",
   state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
 );
 
--- Show a row of each table as the log does. These functions and the next have no settings, so PostgreSQL inlines them: a statement
--- reads only the columns in use.
+-- Convert a row of each table to its form in the log. These and the next function have no settings so that PostgreSQL
+-- inlines them and only reads the columns that are needed.
 create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$
@@ -32,8 +33,8 @@ as $$
   )::business_api.logged_delivery
 $$;
 
--- Returns whether a filter lets a delivery through: every condition but that of the subjectId, which is a column of the event. The
--- statements add the conditions by which they use an index.
+-- Returns true if a delivery matches a filter. This checks everything except subjectId, which is a column of the event.
+-- Statements additionally have the conditions that make them use an index.
 create function business_api.is_selected(f business_api.delivery_filter, d business_api.logged_delivery) returns boolean
 language sql immutable
 as $$
@@ -45,8 +46,9 @@ as $$
     and ((f).until is null or (d).created_at < (f).until)
 $$;
 
--- Lists an organization's open deliveries that a filter selects, in no particular order: the newest row_limit from each index range.
--- The ids are at least first_id and below end_id. The comparisons of rows leave the planner one index for each range.
+-- Lists an organization's open deliveries that match a filter, in no particular order. Returns the newest row_limit
+-- deliveries of each index range, with IDs of at least first_id and below end_id. The row comparisons force the planner
+-- to use a single index for each range.
 create function business_api.list_open_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
 ) returns setof business_api.logged_delivery
@@ -87,7 +89,7 @@ begin
        order by d.endpoint_id desc, d.id desc limit $5;
   end if;
   if has_sending then
-    -- Never more than the slots of all processes together.
+    -- There can't be more than all processes can send at the same time.
     return query
       select (business_api.log_open(d)).* from business_api.open_deliveries d
        where d.lease_until is not null and d.organization_id = $1
@@ -99,7 +101,7 @@ end
 $$;
 select business_api.forbid_plans('list_open_deliveries', 'enable_sort');
 
--- Lists the deliveries of an event, open and finished: a range of both primary keys.
+-- Lists the open and finished deliveries of an event, which are a range of both primary keys.
 create function business_api.deliveries_of_event(organization_id text, event_id text, delivery_prefix text)
 returns setof business_api.logged_delivery
 language plpgsql stable rows 4
@@ -118,7 +120,8 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_event');
 
--- Lists the deliveries of events, open and finished: a range of both primary keys for each event, in the days of the events.
+-- Lists the open and finished deliveries of some events. Each event is a range of both primary keys, within the day it
+-- was published.
 create function business_api.deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])
 returns setof business_api.logged_delivery
 language plpgsql stable rows 64
@@ -147,8 +150,8 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
--- Lists the newest deliveries of a record's events, open and finished, that a filter selects: of 250 events at a time, until there are
--- row_limit deliveries or more. The ids are at least first_id and below end_id.
+-- Lists the latest open and finished deliveries of a record's events that match a filter. We read 250 events at a time
+-- until there are at least row_limit deliveries. IDs are at least first_id and below end_id.
 create function business_api.list_deliveries_of_subject(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
 ) returns setof business_api.logged_delivery
@@ -183,11 +186,14 @@ end
 $$;
 select business_api.forbid_plans('list_deliveries_of_subject');
 
--- Lists an organization's newest finished deliveries that a filter selects, day by day, until a day is complete with at least row_limit
--- deliveries: up to the limit from each index range. The ids are at least first_id and below end_id. A statement over all days would
--- take ten times as long to plan as to run; here each statement is planned once in a session, and opens the tables of one day. Each
--- state and endpoint is a range of an index: a loose index scan goes from endpoint to endpoint, with one descent for each, and the
--- comparisons of rows leave the planner that index. If row level security hides the days, all are read as one.
+-- Lists an organization's latest finished deliveries that match a filter. We go through the days until there are at
+-- least row_limit deliveries after a complete day, reading up to the limit from each index range. IDs are at least
+-- first_id and below end_id.
+--
+-- A statement across all days would take ten times as long to plan as to execute. Instead, each statement is planned
+-- once per session and only opens the tables of one day. Each state and endpoint is a range of an index. We use a loose
+-- index scan, with one lookup for each endpoint, and the row comparisons force the planner to use that index. If
+-- row-level security hides the days, we read them all as one.
 create function business_api.list_finished_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean
 ) returns setof business_api.logged_delivery

@@ -1,8 +1,8 @@
--- Recoveries: finished deliveries are sent again.
+-- Recoveries, which send finished deliveries again.
 
--- Starts a new round for finished deliveries of an organization: see recoverDeliveries in lib/postgres/delivery-log.ts. Of the given
--- ids those are taken that the filter selects. A call that is sent again takes the subject of the entry only once. Returns a JSON array
--- of ids.
+-- Starts a new round for an organization's finished deliveries, see recoverDeliveries in lib/postgres/delivery-log.ts.
+-- Only those of the given IDs that match the filter are used. If a call is retried, the entry's subject isn't reopened
+-- again. Returns a JSON array of IDs.
 create function business_api.reopen_deliveries(
   organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb
 ) returns text
@@ -18,7 +18,7 @@ declare
   taken text[];
 begin
   if f."subjectId" is not null then
-    -- A delivery's id is its event's delivery_prefix and five digits.
+    -- A delivery's ID is the delivery_prefix of its event followed by five digits.
     ids := array(
       select w.id from unnest(ids) as w (id)
        where exists (
@@ -27,7 +27,7 @@ begin
        )
     );
   end if;
-  -- A recovery at the same time waits here for the other, and then finds the deliveries gone.
+  -- If there's another recovery at the same time, we wait here and then find that the deliveries are gone.
   select coalesce(array_agg(g.id), '{}') into locked
     from (
       select d.id from business_api.finished_deliveries d
@@ -41,7 +41,7 @@ begin
        limit $4
          for update of d
     ) as g;
-  -- After the wait, because an earlier try of this call may have ended meanwhile.
+  -- Checked after waiting, because an earlier attempt of this call may have ended in the meantime.
   is_repeat := business_api.is_recorded($1, entry ->> 'id');
   if is_repeat then
     locked := array_remove(locked, entry ->> 'subjectId');
@@ -58,7 +58,7 @@ begin
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
   if taken <> '{}' then
-    -- Several calls can make up a recovery, and a single entry counts all.
+    -- A recovery may consist of several calls, but a single entry counts all of them.
     insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
     values (
       $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
@@ -77,9 +77,10 @@ end
 $$;
 select business_api.forbid_plans('reopen_deliveries');
 
--- Sends an event to one endpoint: see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. A delivery that there is begins a new
--- round. Else one is made in the event's day, skipped at first, so the day is not dropped meanwhile: see purge_days. An organization's
--- calls run one after the other, so two calls create a single delivery. Returns JSON.
+-- Sends an event to one endpoint, see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. If there's already a
+-- delivery, it starts a new round. Otherwise we create one in the event's day. It's first inserted as skipped so that
+-- the day isn't dropped in the meantime, see purge_days. An organization's calls run one after another, so two of them
+-- create just one delivery. Returns JSON.
 create function business_api.redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb) returns text
 language plpgsql volatile
 set search_path = ''
@@ -104,7 +105,7 @@ begin
     from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
    where d.endpoint_id = $3;
   if delivery_id is null then
-    -- After the last place that is taken: see insert_events.
+    -- The next unused number, see insert_events.
     select event.delivery_prefix
            || upper(lpad(to_hex(1 + coalesce(max(('x' || lpad(right(d.id, 5), 8, '0'))::bit(32)::integer), 0)), 5, '0'))
       into delivery_id

@@ -1,12 +1,14 @@
--- Claims: a delivery loop takes deliveries for a lease, and releases them. A claim opens only the days with claimed deliveries: an
--- event is found by id and the delivery's day. In a table that seemed to be empty, the planner joins a list of keys the wrong way round
--- and compares each row of the table with the list. So claims and results look up each entry separately (lateral, with a limit), and
--- change rows by ctid, with all other scans off. The snapshot of the call keeps a place from being used again before the call ends.
+-- Claims. A delivery loop leases deliveries and releases them. A claim only opens the days of the claimed deliveries,
+-- because an event is looked up by its ID and its delivery's day. If the planner thinks that a table is empty, it joins
+-- a list of keys in the wrong order and compares every row of the table with the list. That's why claims and results
+-- look up entries one by one (with a lateral join and a limit) and update rows by ctid, with all other scans disabled.
+-- The call's snapshot guarantees that a ctid isn't reused before the call ends.
 
--- Takes the deliveries of an endpoint for a claim: up to `budget` are locked, which the claim changes. Backfills come apart, in
--- `later`. Deliveries of a paused endpoint, or of an organization that has moved to another shard, stay; deliveries of a disabled or
--- removed endpoint are skipped. An endpoint with a rate gets what the rate allows (44-endpoint-rates.sql), and `turn_at` is the time of
--- its next turn; deliveries that the claim leaves after all have spent the rate.
+-- Picks up to `budget` deliveries of an endpoint and locks them. The caller claims them. Backfills are returned
+-- separately in `later`. Deliveries are left alone if the endpoint is paused or the organization has moved to another
+-- shard, and are skipped if the endpoint is disabled or removed. If the endpoint has a rate, we pick only as many as it
+-- allows (44-endpoint-rates.sql), and `turn_at` is when the next one may be sent. The rate is used up even if the
+-- caller doesn't claim all of them.
 create function business_api.pick_deliveries(
   organization text, endpoint text, budget integer, token text, at_time timestamptz, out ids text[], out events text[],
   out places tid[], out later jsonb, out turn_at timestamptz
@@ -56,11 +58,11 @@ begin
 end
 $$;
 
--- Scans the endpoints with due deliveries (a loose index scan), from a place on, and takes deliveries within the capacity that the
--- claim has left. Each step is one descent of an index, so a scan costs the same with a thousand pending deliveries and with a
--- million. Backfills get the capacity that all other deliveries of the scan leave, and no more are locked than fit. Returns the place
--- of the last endpoint (if backfills were left over, of the last one served), whether every endpoint was inspected, and the first turn
--- of an endpoint with a rate.
+-- Scans the endpoints that have due deliveries (a loose index scan), starting at a given place, and picks deliveries up
+-- to the claim's remaining capacity. Each step is an index lookup, so a scan costs the same with a thousand pending
+-- deliveries as with a million. Backfills get the capacity that the other deliveries don't need, and only as many are
+-- locked as there is capacity for. Returns the last endpoint (or the last one that was served if there are backfills
+-- left), whether all endpoints were scanned, and the earliest turn of an endpoint with a rate.
 create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
@@ -90,7 +92,7 @@ as $$
 declare
   next_organization text;
   next_endpoint text;
-  -- The priority of the endpoint's first delivery: 2 if all are backfills.
+  -- The priority of the endpoint's first delivery, which is 2 if it only has backfills.
   next_priority smallint;
   budget integer;
   picked record;
@@ -180,7 +182,7 @@ begin
     last_organization := backfill.organization_id;
     last_endpoint := backfill.endpoint_id;
   end loop;
-  -- The next claim goes on behind the backfills that were served.
+  -- The next claim continues after the backfills that were served.
   if is_complete and is_backfill_left and last_organization is not null then
     is_complete := false;
     here_organization := last_organization;
@@ -189,8 +191,9 @@ begin
 end
 $$;
 
--- Returns which bodies of a claim must be read separately because each is larger than byte_limit, and the place of the first that no
--- longer fits into byte_budget, left for the next claim. A null size is that of a delivery without an event.
+-- Returns which bodies of a claim must be read separately because they're larger than byte_limit, and the position
+-- of the first one that doesn't fit into byte_budget and is left for the next claim. The size is null if a delivery
+-- has no event.
 create function business_api.fit_bodies(
   sizes bigint[], byte_limit integer, byte_budget integer, out unread_places bigint[], out cut integer
 )
@@ -206,9 +209,9 @@ as $$
     ) as s
 $$;
 
--- Claims deliveries: see ClaimStore.claim in lib/webhooks/claims.ts. A claim scans the pending deliveries from
--- endpoint to endpoint (round robin). PostgreSQL knows the sizes of bodies without reading the
--- bodies. Claims do not wait for the disk: a claim that a crash undoes is made again.
+-- Claims deliveries, see ClaimStore.claim in lib/webhooks/claims.ts. Pending deliveries are scanned endpoint by
+-- endpoint in a round-robin. PostgreSQL can tell the size of a body without reading it. We don't wait for the disk
+-- because claims that are lost in a crash can just be made again.
 create function business_api.claim_deliveries(
   token text,
   is_repeat boolean,
@@ -230,7 +233,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz;
-  -- The claimed deliveries; the deliveries of a repeated claim come first, and have no place.
+  -- The claimed deliveries. If this is a repeated claim, its earlier deliveries come first and have no ctid.
   organizations text[] := '{}';
   ids text[] := '{}';
   endpoints text[] := '{}';
@@ -239,11 +242,11 @@ declare
   repeated integer := 0;
   claimed integer := 0;
   picked record;
-  -- Place of the first delivery whose body no longer fits into byte_budget: left for the next claim.
+  -- Position of the first delivery whose body doesn't fit into byte_budget. It's left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
-  -- The range of the claimed deliveries, so a statement opens only the days of their events.
+  -- The range of the claimed deliveries, so that statements only open the days of their events.
   first_prefix text;
   last_id text;
   here_organization text;
@@ -289,14 +292,14 @@ begin
   select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
     from unnest(ids) as claim (id);
   if claimed > 0 and byte_budget <= 0 then
-    -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
+    -- We read neither the bodies nor their sizes, because an unreadable row must not block a claim.
     unread_places := array(select generate_series(1, claimed));
   elsif claimed > 0 and (
-    -- Almost every claim fits, and this sum costs half as much as the places of the deliveries that do not fit.
+    -- Nearly all claims fit, and this sum is half as expensive as finding the deliveries that don't.
     select sum(octet_length(event.body))
       from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
-      -- A delivery and the event are in the same day, determined by the first 14 characters of the id. Each event is found by its key:
-      -- a join with the period's events would read the whole backlog.
+      -- A delivery and its event are in the same day, which is given by the first 14 characters of the ID. Events are
+      -- looked up by key because a join with all events of the period would read the entire backlog.
       cross join lateral (
         select e.body from business_api.events e
          where e.organization_id = claim.organization_id and e.id = claim.event_id
@@ -321,7 +324,7 @@ begin
         ), byte_budget, byte_budget
       ) as fit;
     if cut is not null then
-      -- Deliveries of a repeated claim that do not fit into the result become due again.
+      -- The deliveries of a repeated claim that don't fit into the result become due again.
       perform business_api.release_deliveries((
         select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
           from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
@@ -366,7 +369,7 @@ end
 $$;
 select business_api.forbid_plans('claim_deliveries', 'enable_sort');
 
--- Claims the deliveries that the caller has found and locked at these places.
+-- Claims the deliveries that the caller has found and locked at these ctids.
 create function business_api.hold_deliveries(
   places tid[], token text, claimed_at timestamptz, lease_until timestamptz
 ) returns void
@@ -383,7 +386,7 @@ end
 $$;
 select business_api.forbid_plans('hold_deliveries', 'enable_indexscan');
 
--- Releases claims: the deliveries are due as before, and the attempts are not counted.
+-- Releases claims. The deliveries are due again as before, and the attempts aren't counted.
 create function business_api.release_deliveries(claims jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''

@@ -1,8 +1,8 @@
--- Deliveries that become claimable again (due retries, deliveries of dead processes), and those that never will. The writes find rows
--- by primary key and claim token alone: with the condition of a partial index, the planner might read that index from end to end. A
--- delivery has a token for as long as the claim is active.
+-- Deliveries that can be claimed again (due retries and deliveries of dead processes), and those that never will be.
+-- Writes only use the primary key and the claim token to find rows. If they had the condition of a partial index, the
+-- planner might scan all of that index. A delivery has a token as long as its claim is active.
 
--- Adds due retries to the deliveries that claims scan.
+-- Makes due retries visible to claims.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -25,12 +25,13 @@ end
 $$;
 select business_api.forbid_plans('promote_due_retries');
 
--- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
--- the subscriber. Returns the delivery if this call failed the delivery, else an empty array, and the attempt if the log has a row.
+-- Frees a claimed delivery of a dead process. The caller must have locked it. The attempt counts because the request
+-- may have reached the subscriber. `failed` is an array with the delivery if this was its last attempt, and otherwise
+-- empty. `attempt` is only set if the attempt was logged.
 --
--- The tables of the delivery's day may have been dropped or detached. An error here would keep all claims from all deliveries: the
--- delivery stays claimed for ten minutes more, again and again until the tables are there again. Only a delivery whose event and day
--- are both gone is deleted.
+-- The tables of the delivery's day may have been dropped or detached. If that caused an error, nothing could be claimed
+-- anymore, so instead the delivery stays claimed for ten more minutes at a time until the tables are back. It's only
+-- deleted if both its event and its day are gone.
 create function business_api.reclaim_lease(
   organization_id text, id text, at_time timestamptz, max_attempts integer,
   out failed jsonb, out attempt business_api.ended_attempt
@@ -47,7 +48,7 @@ declare
 begin
   failed := '[]';
   select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  -- By its key: see claim_deliveries.
+  -- Looked up by key, see claim_deliveries.
   perform 1 from business_api.events e
     where e.organization_id = $1 and e.id = expired.event_id
       and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
@@ -55,12 +56,12 @@ begin
   if not found then
     select d.name into day_name from business_api.event_days d
      where d.organization_id = '' and d.begins <= $2 and d.ends > $2 and d.dropped_at is null;
-    -- Without any day, row level security hides the days.
+    -- If we can't see any day at all, row-level security is hiding them.
     if not found and exists (select 1 from business_api.event_days d where d.organization_id = '') then
       delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
       return;
     end if;
-    -- A table that was made again lacks the event for good: the delivery ends after its last attempt.
+    -- A table that was recreated has lost the event for good, so the delivery ends after its last attempt.
     is_whole := coalesce(
       pg_partition_root(to_regclass('business_api.events_' || day_name)) = 'business_api.events'::regclass, false
     );
@@ -101,7 +102,7 @@ begin
       return;
     exception
       when check_violation then
-        -- A missing partition has no name.
+        -- The error for a missing partition doesn't have a constraint name.
         get stacked diagnostics broken = constraint_name;
         if broken <> '' then
           raise;
@@ -109,8 +110,8 @@ begin
         attempt := null;
     end;
   end if;
-  -- The time of the claim goes along, so the attempt is not logged as longer than the lease. The token is another one, because a
-  -- probe must not last as long (44-endpoint-rates.sql).
+  -- claimed_at is moved along with the lease, so that the logged attempt isn't longer than the lease. The token is
+  -- changed because a probe must not last that long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
          claim_token = 'expired'
@@ -118,7 +119,7 @@ begin
 end
 $$;
 
--- Frees the claimed deliveries of dead processes. Returns, as JSON, the deliveries that failed by the call.
+-- Frees the claimed deliveries of dead processes. Returns the deliveries that failed because of that as JSON.
 create function business_api.reclaim_expired_leases(max_attempts integer) returns json
 language plpgsql volatile
 set search_path = ''
@@ -152,7 +153,7 @@ end
 $$;
 select business_api.forbid_plans('reclaim_expired_leases');
 
--- Skips up to 500 pending deliveries of a disabled or removed endpoint; later claims skip the rest.
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint. Later claims skip the rest.
 create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
 language plpgsql volatile
 set search_path = ''

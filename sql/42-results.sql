@@ -1,9 +1,9 @@
--- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
+-- The results of attempts, and how they affect deliveries, the attempt log and the health of endpoints.
 
--- Ends attempts whose claims are active: finishes the deliveries at `places` or makes them due again, and logs the attempts. A place is
--- null for a result whose claim is no longer active. A delivery that another process has changed since is no longer at its place, or
--- has no longer the token. Returns the written results, as token and delivery, the outcomes by endpoint, the deliveries that failed,
--- and the attempts.
+-- Ends attempts whose claims are active: finishes the deliveries at `places` or makes them due again, and logs the
+-- attempts. The place is null if the claim of a result is no longer active. A delivery that was changed by another
+-- process in the meantime is at another place or has lost the token. Returns the results that were written (as token
+-- and delivery), the outcomes by endpoint, the deliveries that failed, and the attempts.
 create function business_api.end_attempts(
   results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb,
   out attempts business_api.ended_attempt[]
@@ -54,13 +54,13 @@ begin
            e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt",
            e.location, e.headers
       from ended e
-     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
-     -- next number, and a claim that is released has logged nothing.
+     -- An attempt can't be logged twice. The steps above have found the claim's token and removed it, a delivery only
+     -- gets a new token along with the next number, and a released claim doesn't log anything.
   ), last_success as (
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
   ), outcome as (
-    -- For an endpoint's health only the failures after the last success among these results count.
+    -- For the health of an endpoint, we only count failures after its last success among these results.
     select e."organizationId" as organization_id, e.endpoint_id,
            bool_or(e.outcome = 'delivered') as has_success,
            bool_or(e.is_failure) as has_failure,
@@ -69,14 +69,14 @@ begin
            max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
              as first_failure_ago_ms,
            max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt,
-           -- For the endpoint's rate: see judge_rate.
+           -- For the endpoint's rate, see judge_rate.
            count(*) filter (where e.outcome = 'delivered') as successes,
            min(e."startedAgoMs") filter (where e.outcome = 'delivered') as succeeded_ago_ms,
            min(e."startedAgoMs") filter (where e."backOffMs" is not null) as rejected_ago_ms,
            max(e."backOffMs") as back_off_ms,
            array_agg(e.token) as tokens
       from (
-        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
+        -- An attempt that was interrupted by the process or never made says nothing about the endpoint.
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
           from ended x
       ) as e
@@ -102,10 +102,10 @@ end
 $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
 
--- Counts the failures of an endpoint after results of attempts (`outcome`, see end_attempts), and judges whether the endpoint is failing
--- or disabled now, under a lock on the endpoint's row, so only one process sends the notice. A row that another transaction holds
--- is skipped, because a wait would hold up the results of others, and a count may be a few failures short. Returns the endpoint in an
--- array if one of the attempts failed, or an empty array.
+-- Counts an endpoint's failures after some attempts (`outcome`, see end_attempts) and decides whether it's now failing
+-- or disabled. The endpoint's row is locked so that only one process sends the notice. If another transaction has
+-- locked it, we skip it: waiting would hold up other results, and it's fine if the count is off by a few failures.
+-- Returns an array with the endpoint if one of the attempts failed, otherwise an empty array.
 create function business_api.judge_endpoint(
   organization_id text, outcome jsonb, at_time timestamptz, failure_limit integer, failing_ms double precision
 ) returns jsonb
@@ -169,9 +169,9 @@ begin
 end
 $$;
 
--- Repeats the report for results that an earlier call wrote, whose report was lost. A result that came too late is not
--- repeated: the delivery has ended in another way, or not at all, and no endpoint names the attempt. A result is lost if the log
--- of the delivery does not hold the attempt.
+-- Repeats the report for results that were written by an earlier call whose report was lost. Results that arrived too
+-- late aren't repeated, because the delivery has either ended differently or not at all, and no endpoint refers to the
+-- attempt. A result is lost if the attempt isn't in the delivery's log.
 create function business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer) returns jsonb
 language plpgsql stable
 set search_path = ''
@@ -237,9 +237,9 @@ end
 $$;
 select business_api.forbid_plans('recall_attempt_results');
 
--- Reports to a loop that has written attempt results: judges the endpoints, and repeats the report for results that were not written
--- now. Returns, as JSON, the results whose claim was no longer active, the endpoints with a failed attempt, and the deliveries that
--- failed.
+-- Builds the report for a loop that has written results. Updates the health of endpoints, and repeats the report for
+-- results that weren't written just now. Returns a JSON object with the results whose claim was no longer active, the
+-- endpoints with a failed attempt, and the deliveries that failed.
 create function business_api.report_results(
   results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamptz, failure_limit integer,
   failing_ms double precision
@@ -267,7 +267,8 @@ begin
 end
 $$;
 
--- Writes the results of attempts: see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the result of report_results.
+-- Writes the results of attempts, see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the
+-- report from report_results.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile
@@ -279,7 +280,7 @@ declare
   ended record;
   outcome jsonb;
 begin
-  -- A result lost in a crash costs one more attempt.
+  -- If a result is lost in a crash, there's just one more attempt.
   perform set_config('synchronous_commit', 'off', true);
   select * into ended
     from business_api.end_attempts(results, array(
@@ -288,7 +289,7 @@ begin
         left join lateral (
           select d.ctid as place from business_api.open_deliveries d
            where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-             -- The organization's new shard has the claim too, until the lease ends.
+             -- If the organization has moved, its new shard has the claim as well until the lease ends.
              and (
                select p.is_here from business_api.shard_places p
                 where p.organization_id = r."organizationId" order by p.version desc limit 1
@@ -299,7 +300,7 @@ begin
   if ended.attempts is not null then
     perform business_api.count_activity(ended.attempts);
   end if;
-  -- In the order of the keys, so no two calls wait for each other.
+  -- Sorted by key so that two calls never wait for each other.
   for outcome in
     select o.value
       from jsonb_array_elements(ended.outcomes) as o
@@ -313,7 +314,7 @@ begin
   end loop;
   return business_api.report_results(
     results, ended.written,
-    -- Most endpoints are healthy, and stay as they are.
+    -- Most endpoints are healthy and don't change.
     array(
       select o.value
         from jsonb_array_elements(ended.outcomes) as o

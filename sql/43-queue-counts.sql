@@ -1,12 +1,14 @@
 -- Counts of the delivery queue, for metrics and operators.
 
--- Counts the unfinished deliveries and the failed deliveries: see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
--- ends after count_max, so the cost is the same with a thousand due deliveries and with a million. A loose index scan reads the indexes
--- for each endpoint with deliveries, and never reads the deliveries of a paused endpoint past count_max. If the loose scan meets more
--- than 200 endpoints (30 to 60 microseconds each), one plain scan of three times count_max deliveries counts the queue if the queue is no
--- longer; only for a longer queue of many endpoints the loose scan goes on, to 1,000 endpoints, and a count is the greater of what the
--- two scans have found. So the oldest due delivery is not found if it belongs to a later endpoint.
--- The order of each statement names the index, because another index would be read from end to end.
+-- Counts the unfinished and failed deliveries, see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
+-- stops after count_max, so it costs the same with a thousand due deliveries as with a million.
+--
+-- We use a loose index scan over the endpoints that have deliveries, and never read more than count_max deliveries of a
+-- paused endpoint. After 200 endpoints (30 to 60 microseconds each), we do a plain scan of up to three times count_max
+-- deliveries, which is enough unless the queue is longer. If it is, the loose scan continues up to 1,000 endpoints, and
+-- we return the higher of the two counts. In that case the oldest due delivery isn't found if it belongs to a later
+-- endpoint. Every statement has an order that matches its index, because the planner might otherwise scan all of
+-- another one.
 create function business_api.count_queue(organization_id text, endpoint_id text, count_max integer) returns text
 language plpgsql stable
 set search_path = ''
@@ -14,9 +16,9 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- One more than count_max says that there are more.
+  -- Counting one more than count_max tells us that there are more.
   counted_max integer := count_max + 1;
-  -- For scans of the queue and the failed deliveries.
+  -- Limit for plain scans of the queue and of failed deliveries.
   scanned_max integer := 3 * count_max;
   visits integer := 0;
   scanned bigint;
@@ -81,8 +83,8 @@ begin
     exit when not found;
 
     if endpoint_state = 'enabled' then
-      -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred. Both are also read
-      -- when nothing more is to be counted.
+      -- The oldest first attempt comes first, and the oldest retry is found among the first hundred. We read these even
+      -- if the count has reached its limit.
       select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
         from (values (0, 1), (1, 100), (2, 0)) as kind (priority, least_read)
         cross join lateral (
@@ -150,7 +152,8 @@ begin
           left join business_api.webhook_endpoints e
             on e.organization_id = waiting.organization_id and e.id = waiting.endpoint_id
       ) as f;
-    -- Retries become pending with the next claim (promote_due_retries): while no loop runs, due retries still count as backing off.
+    -- Retries become pending with the next claim (promote_due_retries). If no loop is running, due retries are still
+    -- stored as backing off.
     select count(*) filter (where f.endpoint_state = 'enabled'),
            count(*) filter (where f.endpoint_state = 'paused'),
            min(f.due_at) filter (where f.endpoint_state = 'enabled' and not f.is_backfill)
@@ -168,7 +171,8 @@ begin
     paused := least(counted_max, paused + found_paused);
     oldest_due := least(oldest_due, found_oldest);
 
-    -- From organization to organization, because skipped deliveries stand between the failed deliveries; and the same scan.
+    -- This goes from organization to organization, because there are skipped deliveries between the failed ones. It
+    -- falls back to the same kind of plain scan.
     visits := 0;
     here_organization := '';
     while visits < 1000 and failed < counted_max loop

@@ -1,30 +1,32 @@
--- Endpoint rates: learned from rejections (429, 503, Retry-After), or set by organizations (max_per_second). An endpoint without either
--- has no row. The rules and their figures: see lib/webhooks/endpoint-rate.ts.
+-- Endpoint rates are learned from rejections (429, 503, Retry-After) or set by organizations (max_per_second). An
+-- endpoint with neither of these has no row. For the rules and constants, see lib/webhooks/endpoint-rate.ts.
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
   endpoint_id text collate "C" not null,
-  -- Deliveries per second that the endpoint takes; null: not learned.
+  -- Deliveries per second that the endpoint accepts, or null if we haven't learned it.
   rate double precision,
-  -- The rate at the last rejection; null: the rate rises fast.
+  -- The rate at the last rejection. If null, the rate increases quickly.
   ceiling double precision,
-  -- The last rejection that counted, and the successes since. Results of attempts that began before it change nothing.
+  -- When the last rejection was counted, and the number of successes since then. Results of attempts that started
+  -- earlier have no effect.
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
-  -- The last wait, and the sum of all waits since the last success, in ms. The endpoint backs off while the sum is above 0. Infinity:
-  -- the endpoint is down, and deliveries are attempted without a rate, so the attempts end.
+  -- The last wait and the sum of all waits since the last success, in ms. The endpoint is backing off while the sum is
+  -- above 0. If it's infinite, the endpoint is down, and deliveries are attempted regardless of the rate so that they
+  -- eventually fail.
   wait_ms double precision not null default 0,
   waited_ms double precision not null default 0,
-  -- No delivery is claimed before this time.
+  -- Nothing is claimed before this time.
   next_at timestamptz not null default '-infinity',
-  -- The last probe: a delivery and its claim. The probe lasts as long as the claim is active.
+  -- The last probe, as a delivery and its claim. It lasts as long as the claim is active.
   probe_id text collate "C",
   probe_token text collate "C",
   constraint endpoint_rates_pkey primary key (organization_id, endpoint_id)
 ) with (fillfactor = 50);
 
--- Computes how many deliveries a claim may take of an endpoint with a rate, up to `budget`, and locks the rate. 0 while another claim
--- holds the lock, so of several claims at once only one spends the rate, and no two wait for each other. `turn_at`: when the next
--- delivery or probe is due; null if due now.
+-- Returns how many deliveries of an endpoint with a rate may be claimed, up to `budget`, and locks the rate. Returns 0
+-- if another claim has the lock, so concurrent claims don't use up the same rate or wait for each other. `turn_at` is
+-- when the next delivery or probe is due, or null if that's now.
 create function business_api.rate_allowance(
   organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,
   out turn_at timestamptz
@@ -39,7 +41,7 @@ begin
   if max_per_second is not null and not exists (
     select 1 from business_api.endpoint_rates r where r.organization_id = organization and r.endpoint_id = endpoint
   ) then
-    -- Two claims that insert the rates of two endpoints in different orders must not wait for each other.
+    -- Two claims that insert the rates of two endpoints in a different order must not wait for each other.
     if not pg_try_advisory_xact_lock(hashtextextended(organization || ' ' || endpoint, 0)) then
       return;
     end if;
@@ -64,8 +66,8 @@ begin
 end
 $$;
 
--- Spends the rate of an endpoint for deliveries that a claim takes, which has locked the rate: the next delivery waits for its turn, or
--- for the end of the probe. Returns when the next delivery has its turn; null after a probe.
+-- Uses up an endpoint's rate for claimed deliveries. The claim must have locked the rate. The next delivery has to wait
+-- for its turn or for the end of the probe. Returns when that turn is, or null after a probe.
 create function business_api.spend_rate(
   organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamptz
 ) returns timestamptz
@@ -82,8 +84,9 @@ as $$
   returning case when r.next_at > at_time then r.next_at end
 $$;
 
--- Adjusts an endpoint's rate by attempt results (`outcome`, see end_attempts). A result counts only if its attempt began after the last
--- rejection that counted, so a burst that was under way counts as one rejection. While the endpoint backs off, only the probe fails.
+-- Adjusts an endpoint's rate based on the results of attempts (`outcome`, see end_attempts). A result only counts if
+-- its attempt started after the last counted rejection, so a burst of requests counts as a single rejection. While the
+-- endpoint is backing off, only a probe can fail.
 create function business_api.judge_rate(outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -148,14 +151,14 @@ begin
     if known.rate is not null then
       seconds := extract(epoch from at_time) - extract(epoch from known.rejected_at);
       known.ceiling := known.rate;
-      -- `least` passes over nulls.
+      -- `least` ignores nulls.
       known.rate := greatest(
         least(known.rate * 0.75, case when seconds <= 3 * known.wait_ms / 1000 then known.accepted / seconds end),
         least(known.rate, 500 / known.wait_ms)
       );
     end if;
-    -- Nearly the wait that was long enough the last time, but no longer than one delivery takes at the rate. `greatest` passes over
-    -- nulls.
+    -- Slightly less than the wait that was long enough last time, but no longer than a delivery takes at the current
+    -- rate. `greatest` ignores nulls.
     known.wait_ms := least(3600000, greatest(
       1000, asked_ms, case when known.rate is not null then least(known.wait_ms * 0.7, 1000 / known.rate) end
     ));
@@ -166,7 +169,7 @@ begin
   elsif rejection_at is not null then
     known.next_at := greatest(known.next_at, at_time + least(3600000, asked_ms) * interval '1 millisecond');
   elsif has_failure and known.waited_ms = 0 and known.rate is not null then
-    -- Failures of another kind have no rate: an endpoint that only fails is not paced.
+    -- Other failures don't result in a rate. We don't slow down an endpoint that just fails.
     known.waited_ms := case when limits.failures >= 10 then 'infinity'::double precision else 0 end;
   end if;
   update business_api.endpoint_rates r

@@ -1,27 +1,30 @@
--- Activity: how many deliveries and attempts ended, by endpoint and hour. The statement that logs attempts also counts them, so the
--- sums match the log. lib/delivery/README.md has the rules. Rows are kept for 35 days, longer than the log of most hosts.
+-- Activity is the number of deliveries and attempts that ended, by endpoint and hour. The statement that logs attempts
+-- also counts them, so the totals match the log. For the rules, see lib/delivery/README.md. Rows are kept for 35 days,
+-- which is longer than most hosts keep their log.
 
--- The counters of an endpoint and an hour. The slot is the server process (backend) that counted, modulo 8: two loops that write results
--- of the same endpoint at the same moment rarely share a row, so neither waits for the other's commit. A loop takes the connection that
--- was used last, so a quiet endpoint has a row or two for each hour.
+-- The counters of an endpoint for an hour. The slot is the server process that did the counting, modulo 8. That way two
+-- loops that write results of the same endpoint at the same time rarely use the same row and don't have to wait for
+-- each other's commit. Since loops prefer the connection that was used last, a quiet endpoint has only one or two rows
+-- per hour.
 create table business_api.endpoint_activity (
   organization_id text collate "C" not null,
-  -- Beginning of the hour in which the attempts began.
+  -- Start of the hour in which the attempts started.
   hour timestamptz not null,
   endpoint_id text collate "C" not null,
   slot smallint not null,
-  -- In the order of COUNTERS in lib/webhooks/activity.ts. The counters that change most stand together: the write-ahead log holds only
-  -- the bytes from the first changed counter to the last.
+  -- In the order of COUNTERS in lib/webhooks/activity.ts. The counters that change most are next to each other, because
+  -- the WAL has all bytes between the first and the last changed counter.
   counts integer[] not null,
   constraint endpoint_activity_pkey primary key (organization_id, hour, endpoint_id, slot)
--- Half empty pages, so updates are HOT (heap-only): no index changes, and dead rows go without a vacuum.
+-- With half-empty pages, updates are HOT (heap-only), so indexes don't change and dead rows are removed
+-- without a vacuum.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- For the purge.
+-- Used by the purge.
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
--- Counts attempts that ended, and the deliveries that ended with them. Rows are written in key order, so calls can't deadlock. A
--- delivery that was delivered in an earlier round counts neither as delivered nor as failed again.
+-- Counts ended attempts, and the deliveries that ended with them. Rows are written in key order so that calls can't
+-- deadlock. If a delivery was delivered in an earlier round, it isn't counted as delivered or failed again.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile
 set search_path = ''
@@ -30,7 +33,7 @@ as $$
 declare
   resent record;
 begin
-  -- Only redelivered deliveries are looked up: a statement over the log opens all days.
+  -- We only look up redelivered deliveries, because a statement on the log opens all days.
   for resent in
     select * from unnest(attempts) with ordinality as a
      where a.attempts_before > 0 and a.outcome <> 'retry'
@@ -74,8 +77,9 @@ end
 $$;
 select business_api.forbid_plans('count_activity');
 
--- Reads the activity of an organization as JSON: see ActivityRequest in lib/webhooks/activity.ts. `endpoint_id` may be null.
--- A range of the primary key: at most 35 days of the organization's endpoints, however many deliveries these had.
+-- Returns an organization's activity as JSON, see ActivityRequest in lib/webhooks/activity.ts. `endpoint_id` may be
+-- null. This reads a primary key range of up to 35 days for the organization's endpoints, no matter how many deliveries
+-- they had.
 create function business_api.read_activity(
   organization_id text, endpoint_id text, begins timestamptz, ends timestamptz, interval_name text
 ) returns text
@@ -136,7 +140,7 @@ begin
 end
 $$;
 
--- Purges activity that is older than 35 days, up to a limit. Returns the number of rows.
+-- Deletes activity that is older than 35 days, up to a limit. Returns the number of deleted rows.
 create function business_api.purge_activity(row_limit integer) returns integer
 language plpgsql volatile
 set search_path = ''

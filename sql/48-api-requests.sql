@@ -1,8 +1,8 @@
--- The log of API requests: see lib/access/request-log.ts. Its tables are unlogged: they cost no write-ahead log, are empty after a crash,
--- and cannot be read on a standby.
+-- The log of API requests, see lib/access/request-log.ts. Its tables are unlogged, so they don't write WAL, are empty
+-- after a crash, and can't be read on a standby.
 
--- A table for each day, by the number of the day modulo 9: seven whole days, today, and a day that purge_api_requests has emptied. As a
--- table is emptied as a whole, nothing of it is vacuumed.
+-- There's one table per day, by day number modulo 9: seven full days, today, and one that has been emptied by
+-- purge_api_requests. Because tables are truncated as a whole, there's nothing to vacuum.
 create table business_api.api_requests (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -32,7 +32,8 @@ begin
 end
 $$;
 
--- Reads requests, a JSON array of RequestRecord, as rows of the log: those of known keys. Without settings, so it is inlined.
+-- Converts requests, which are a JSON array of RequestRecord, to rows of the log. Requests with an unknown key are left
+-- out. Has no settings so that it's inlined.
 create function business_api.read_api_requests(requests json) returns setof business_api.api_requests
 language sql stable
 as $$
@@ -42,7 +43,7 @@ as $$
       id text, at timestamptz, "keyDigest" text, "organizationId" text, method text, route text, path text, status smallint,
       "durationMs" real, error text, "isReplay" boolean
     )
-    -- In a day that is not emptied, whatever the clock of the process says.
+    -- Makes sure that the day isn't one that is about to be emptied, even if the clock of the process is wrong.
     cross join lateral (select greatest(least(r.at, now()), now() - interval '1 day') as at) as arrival
     cross join lateral (
       select f.organization_id, f.id from business_api.api_keys f
@@ -55,7 +56,8 @@ as $$
     ) as k
 $$;
 
--- Logs requests. Only a batch that meets a logged request, as one that is sent again does, pays for `on conflict`: a quarter of the time.
+-- Logs requests. `on conflict` would account for a quarter of the time, so we only use it for batches with a request
+-- that is already logged, which happens when a batch is retried.
 create function business_api.log_api_requests(requests json) returns json
 language plpgsql volatile
 set search_path = ''
@@ -73,7 +75,8 @@ end
 $$;
 select business_api.forbid_plans('log_api_requests');
 
--- Lists requests, newest first: see RequestLogStore.list. `filter` is a RequestFilter, or the `id` of one request. Returns JSON.
+-- Lists requests, latest first, see RequestLogStore.list. `filter` is a RequestFilter, or has the `id` of a single
+-- request. Returns JSON.
 create function business_api.list_api_requests(organization_id text, filter jsonb, page_limit integer, before text) returns json
 language plpgsql stable
 set search_path = ''
@@ -91,7 +94,7 @@ begin
       return '{"data": [], "next": null}';
     end if;
   end if;
-  -- One bound at the top, where the scan of the index begins: a second one would only be a condition.
+  -- A single upper bound where the index scan starts. A second one would only be checked as a condition.
   if (filter ->> 'until')::timestamptz <= first_at then
     first_at := filter ->> 'until';
     first_id := '';
@@ -100,7 +103,7 @@ begin
     with inspected as materialized (
       select * from business_api.api_requests r
        where r.organization_id = $1 and (r.at, r.id) <= (first_at, coalesce(first_id, '~'))
-         -- A table that no purge has emptied in time may have older ones.
+         -- There may be older requests in a table that wasn't purged in time.
          and r.at >= greatest((filter ->> 'since')::timestamptz, now() - interval '8 days')
        order by r.at desc, r.id desc
        limit inspected_max
@@ -127,11 +130,12 @@ end
 $$;
 select business_api.forbid_plans('list_api_requests', 'enable_sort');
 
--- Empties the table of tomorrow, whose requests are eight days old. With the owner's privileges, as only the owner truncates.
+-- Empties tomorrow's table, which has requests from eight days ago. Runs with the owner's privileges because only the
+-- owner can truncate.
 create function business_api.purge_api_requests() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
--- Lists of requests lock every table for a moment. The next part of a purge tries again.
+-- Listing requests briefly locks all the tables. If we time out, the next part of the purge tries again.
 set lock_timeout = '100ms'
 as $$
 declare

@@ -1,24 +1,25 @@
--- Retention: old rows are purged in bounded parts, and each part continues after the previous part. A part costs the same with a
--- million deliveries and with ten million. The functions that
--- purge are planned anew for each part, which costs little beside the part: a plan from a time when the tables were empty may
--- read all deliveries of an organization for each event.
+-- Retention. Old rows are deleted in limited parts, each of which continues where the previous one stopped. A part
+-- costs the same with a million deliveries as with ten million. Purge functions are planned again for each part, which
+-- is cheap compared to the part itself. A plan made while the tables were empty might read all of an organization's
+-- deliveries for each event.
 
--- The progress of the purge that all delivery loops share: a single row for the whole database. A part of the purge locks the
--- row, so one process at a time purges.
+-- The progress of the purge, which is shared by all delivery loops. There's a single row for the whole database. Each
+-- part of the purge locks it, so that only one process at a time purges.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
-  -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
+  -- Age at which events were deleted in the last part. Initially the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- The place of the first pass in events_delivery_prefix_idx, and in the expiries of idempotency keys. The pass starts over only if
-  -- the place is beyond the old events: the clock was ahead, or the retention is longer now.
+  -- Where the first pass is in events_delivery_prefix_idx and in the expiry of idempotency keys. It only starts over if
+  -- this is beyond the old events, because the clock was ahead or the retention was increased.
   cursor jsonb not null default '{}',
-  -- The place of the second pass, which begins with the oldest event each hour: for events that the first pass could not purge, and
-  -- for removed endpoints. Null while no second pass is under way.
+  -- Where the second pass is. It starts with the oldest event once per hour, and deletes events that the first pass
+  -- couldn't delete as well as removed endpoints. Null if no second pass is running.
   second_cursor jsonb,
   second_pass_at timestamptz not null default '-infinity',
-  -- The next part begins no earlier, so the purge takes a fixed share of the time for any number of processes.
+  -- The next part doesn't start before this time, so that the purge takes a fixed share of the time regardless of the
+  -- number of processes.
   paused_until timestamptz not null default '-infinity',
-  -- Time of the latest successful part; null before the first.
+  -- When the last part succeeded. Null if there hasn't been one.
   purged_at timestamptz,
   constraint purge_progress_pkey primary key (organization_id),
   constraint purge_progress_organization_id_check check (organization_id = '')
@@ -26,10 +27,11 @@ create table business_api.purge_progress (
 
 insert into business_api.purge_progress default values;
 
--- Purges old events with deliveries and attempts, from a place in events_delivery_prefix_idx on. Events with an open delivery stay. A
--- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
--- event is deleted. Returns as JSON: the number of purged events, the last inspected event's place, and isDone: true if no other event
--- is old enough. A purge by hand leaves its audit entry in each organization that loses events.
+-- Deletes old events with their deliveries and attempts, starting at a place in events_delivery_prefix_idx. Events with
+-- an open delivery are kept. Since all deliveries of an event are locked before it's deleted, a delivery that is
+-- redelivered at the same time keeps its event too. Returns a JSON object with the number of deleted events, the place
+-- of the last event that was read, and isDone, which is true if there are no more old events. A manual purge adds its
+-- audit entry to each organization that loses events.
 create function business_api.purge_events(
   old_before timestamptz, place jsonb, event_limit integer, entry jsonb
 ) returns jsonb
@@ -40,10 +42,11 @@ as $$
 declare
   old_prefix text := business_api.day_bound(old_before);
   after_prefix text := coalesce(place ->> 'prefix', '');
-  -- More candidates than events to purge: a few events that stay must not make a part smaller, and many must not end a small
-  -- part.
+  -- We read more events than we want to delete. A few events that are kept must not make a part smaller, and many of
+  -- them must not end a small part.
   candidate_limit integer := greatest(event_limit + 100, 1000);
-  -- Deliveries are limited too, because an event may have many endpoints and a part must not take long.
+  -- The number of deliveries is limited as well, because an event may have many endpoints and a part must
+  -- not take long.
   delivery_limit bigint := event_limit * 10;
   purged jsonb;
   next_place jsonb;
@@ -90,7 +93,8 @@ begin
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
   ), counted_again as materialized (
-    -- Counted over the rows, and not joined to the events: a join of two lists would compare every pair.
+    -- We count over the rows instead of joining them with the events, because a join of two lists would
+    -- compare every pair.
     select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
   ), purgeable as materialized (
     select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
@@ -143,8 +147,8 @@ end
 $$;
 select business_api.forbid_plans('purge_events');
 
--- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs a few index descents; few deliveries
--- are being sent. Returns the place of the last inspected endpoint; null if no endpoint follows.
+-- Deletes removed endpoints without deliveries, starting at a place. Each one takes a few index lookups, and few
+-- deliveries are being sent. Returns the place of the last endpoint that was read, or null if there are no more.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -163,7 +167,8 @@ begin
   ), sending as materialized (
     select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
   ), purgeable as materialized (
-    -- Before the join with the rows to delete, which was planned as a loop around these searches.
+    -- Materialized before the join with the rows to be deleted, because the planner would run these searches
+    -- inside a loop.
     select r.organization_id, r.id from removed r
      where not exists (
          select 1
@@ -204,8 +209,9 @@ end
 $$;
 select business_api.forbid_plans('purge_removed_endpoints');
 
--- Does one part of a purge: events, idempotency keys and activity, and removed endpoints once no old event is left. `cursor` is the place
--- after the previous parts. Returns, as JSON, the counts, the `cursor` of the next part, and isDone: true after the last part.
+-- Runs a part of a purge: events, idempotency keys and activity, and then removed endpoints once there are no old
+-- events left. `cursor` is where the previous part stopped. Returns a JSON object with the counts, the `cursor` for the
+-- next part, and isDone, which is true after the last part.
 create function business_api.purge_part(
   retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb
 ) returns jsonb
@@ -235,8 +241,9 @@ begin
 end
 $$;
 
--- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
--- An event is in time while its day may still be dropped. A day that cannot be dropped counts too.
+-- Returns how far a purge lags behind in milliseconds, which is how much older than the retention the first event is
+-- that it hasn't reached. An event isn't late as long as its day may still be dropped. A day that can't be dropped
+-- counts as late.
 create function business_api.purge_lag(retention_ms double precision, cursor jsonb) returns double precision
 language plpgsql stable
 set search_path = ''
@@ -257,8 +264,9 @@ end
 $$;
 select business_api.forbid_plans('purge_lag');
 
--- Does the next part of the shared purge: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part drops a day, and
--- then nothing else, or deletes rows. Only events that are too old for their day to be still ahead are deleted row by row.
+-- Runs the next part of the shared purge, see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part either
+-- drops a day and nothing else, or deletes rows. Events are only deleted row by row if they're too old for their day to
+-- still be dropped.
 create function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
 returns jsonb
 language plpgsql volatile
@@ -277,12 +285,12 @@ declare
 begin
   select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
   if not found and exists (select 1 from business_api.purge_progress) then
-    -- Another process holds the row and purges.
+    -- Another process has locked the row and is purging.
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'retained', json_build_array()
     );
   end if;
-  -- A clock that was set back must not stop the purge.
+  -- The purge must not stop because the clock was set back.
   if progress.paused_until > begun_at and progress.paused_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
@@ -293,7 +301,7 @@ begin
   begin
     day := business_api.purge_days(retention_ms, part_limit);
   exception
-    -- Row level security that is forced on the schema's owner: an open delivery might be hidden.
+    -- If row-level security is forced on the schema's owner, it may hide an open delivery.
     when insufficient_privilege then day := '{}';
   end;
   if day -> 'days' = '1' then
@@ -308,12 +316,12 @@ begin
     );
   end if;
 
-  -- A clock that was ahead must not leave the cursor beyond events that become old later.
+  -- If the clock was ahead, the cursor must not skip events that become old later.
   if (progress.cursor -> 'event' ->> 'prefix') collate "C" >= business_api.day_bound(begun_at - old_ms * interval '1 millisecond') then
     progress.cursor := '{}';
   end if;
 
-  -- If row level security hides the row, each part begins with the oldest event.
+  -- If row-level security hides the row, every part starts with the oldest event.
   part := business_api.purge_part(old_ms, coalesce(progress.cursor, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
   if is_done and progress.second_cursor is null

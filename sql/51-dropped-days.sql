@@ -1,10 +1,10 @@
--- Retention by day: a day is dropped once the whole day is older than the retention and has no open delivery. Only events in retained
--- days, and those of a manual purge, are deleted row by row (50-retention.sql).
+-- Retention by day. A day is dropped once all of it is older than the retention and it has no open deliveries. Rows are
+-- only deleted one by one (50-retention.sql) for events in retained days and by manual purges.
 
--- Finds the oldest open delivery of the first organization with an open delivery in a range of ids. A loose index scan descends the primary
--- key twice for each organization with open deliveries, however many deliveries these are. Returns, as JSON, the organization, the
--- endpoint and the time of publishing; an empty object if the scan ends after 100,000 steps (a second) without a result; null if
--- nothing in the range is open.
+-- Finds the oldest open delivery in a range of IDs, for the first organization that has one. A loose index scan takes
+-- two primary key lookups for each organization with open deliveries, no matter how many it has. Returns a JSON object
+-- with the organization, the endpoint and the publishing time. It's empty if the scan gives up after 100,000 steps (a
+-- second). Returns null if there's no open delivery in the range.
 create function business_api.find_open_delivery(begins text, ends text) returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -40,7 +40,8 @@ end
 $$;
 select business_api.forbid_plans('find_open_delivery', 'enable_sort');
 
--- Returns the open deliveries for which days are retained, as a JSON array with the oldest of each endpoint, at most 100.
+-- Returns the open deliveries because of which days are retained, as a JSON array with the oldest one of each endpoint.
+-- Up to 100.
 create function business_api.retained_deliveries() returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -56,7 +57,7 @@ as $$
     ) as retained
 $$;
 
--- Returns a day's tables, as a list for a statement; null if all were dropped.
+-- Returns the tables of a day as a list to be used in a statement, or null if they have all been dropped.
 create function business_api.tables_of_day(name text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -70,28 +71,28 @@ begin
 end
 $$;
 
--- Does a part of the work on days: creates days ahead, drops a day, or deletes a dropped day's ids. With the privileges of the schema's
--- owner. Returns as JSON: the number of dropped days, an estimate of the dropped events, and `retained`: the open deliveries that keep
--- days.
+-- Runs a part of the work on days: creates days ahead, drops a day, or deletes the IDs of a dropped day. Runs with the
+-- privileges of the schema's owner. Returns a JSON object with the number of dropped days, an estimate of the dropped
+-- events, and the open deliveries because of which days are retained, as `retained`.
 --
--- A day is dropped in a single transaction; PostgreSQL deletes the files after releasing the locks. Others don't wait long: the drop
--- waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks, and tries the day again after a minute.
--- On a database where the host's transactions overlap, there may always be one that is longer than 50 ms: after six hours the drop
--- waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so no deadlock ends a transaction of the host,
--- and no vacuum is cancelled.
+-- A day is dropped in a single transaction, and PostgreSQL deletes the files after the locks have been released. Others
+-- don't have to wait for long, because we wait only 50 ms for each lock. If there's a long transaction, we release all
+-- locks and try the day again after a minute. If the host's transactions overlap, there may always be one that takes
+-- longer than 50 ms. So after six hours, we wait 500 ms for each lock, every ten minutes. That's still less than
+-- deadlock_timeout, so none of the host's transactions are aborted by a deadlock and no vacuum is cancelled.
 --
--- The days are checked in turn, because the oldest days may all be retained.
+-- We check the days in turn because all of the oldest ones may be retained.
 --
--- Nothing open is lost. A delivery of an old day can become open in three ways:
+-- An open delivery is never lost. There are three ways a delivery of an old day can become open:
 --
 -- 1. a publisher's transaction has been open since that day,
--- 2. the clock was behind when a publisher began,
+-- 2. the clock was behind when a publisher started,
 -- 3. a delivery is sent again.
 --
--- Each of these writes to a table of the day. The share locks on these tables wait for the end of such transactions, and keep new ones
--- out. The second scan begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
--- added. A repeatable read transaction sees only deliveries from before it began, so it drops only a day without rows. The locks end
--- with the check, also if the day stays.
+-- All of these write to a table of the day. The share locks on these tables wait for such transactions to end and block
+-- new ones. The second scan starts after that with a new snapshot, so it finds every open delivery of the day, and no
+-- more can be added. A repeatable read transaction only sees deliveries from before it started, so it only drops a day
+-- without rows. The locks are released after the check, even if the day is kept.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -113,13 +114,13 @@ begin
     begin
       perform business_api.make_days();
     exception
-      -- A vacuum by hand is under way. There are days for almost a week.
+      -- A manual vacuum is running. We still have days for almost a week.
       when lock_not_available or deadlock_detected then null;
     end;
   end if;
 
-  -- A retained day is checked again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
-  -- that no publisher is still at work on it.
+  -- A retained day is checked again after ten minutes, or if the clock was ahead. Days are kept for at least one day,
+  -- so that no publisher is still using them.
   old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
   for day in
     select d.* from business_api.event_days d
@@ -159,24 +160,24 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'retained', business_api.retained_deliveries());
         end if;
-        -- Gives up the locks.
+        -- Releases the locks.
         raise exception 'the day is retained';
       exception
         when lock_not_available or deadlock_detected then is_locked := true;
         when raise_exception then
-          -- A trigger of the host's may raise this error too.
+          -- One of the host's triggers may raise this error too.
           if holder is null then
             raise;
           end if;
           check_at := at_time;
       end;
     end if;
-    -- A check that ended without a result says nothing about the endpoint for which the day was retained until now.
+    -- If the check didn't get a result, the endpoint that the day is currently retained for is kept.
     update business_api.event_days d
        set checked_at = check_at, retained_for = case when holder = '{}' then d.retained_for else holder end
      where d.organization_id = '' and d.begins = day.begins;
     if is_locked then
-      -- Another day would wait for the same transaction. It is tried first the next time.
+      -- Another day would have to wait for the same transaction. It's tried first next time.
       update business_api.event_days d set checked_at = check_at - interval '1 second'
        where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.retained_for is null
          and d.begins <> day.begins;
@@ -212,9 +213,10 @@ end
 $$;
 revoke execute on function business_api.purge_days(double precision, integer) from public;
 
--- Computes the milliseconds since the oldest day that may be dropped was to be gone: it was checked, and is not retained.
--- So a transaction that is in the way for days is reported. Zero if there is none. With the privileges of the schema's owner, because
--- the parts of an application that read the lag need not read the days.
+-- Returns how many milliseconds ago the oldest day that can be dropped should have been gone, or zero if there's none.
+-- This is a day that was checked and isn't retained, so a transaction that has been in the way for days gets reported.
+-- Runs with the privileges of the schema's owner, so that the parts of an application that read the lag don't need
+-- access to the days.
 create function business_api.late_day_ms(retention_ms double precision) returns double precision
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -232,5 +234,5 @@ end
 $$;
 revoke execute on function business_api.late_day_ms(double precision) from public;
 
--- The first days.
+-- Create the first days.
 select business_api.make_days();

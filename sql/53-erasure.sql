@@ -1,7 +1,8 @@
--- Erasure: deletes one business's personal values.
+-- Erases the personal data of a business.
 
--- Replaces the personal values of a business in JSON text by `forgotten`, at each path. Every other byte of the text stays, because the
--- part of a json value is its very text. The paths cover event bodies and stored replies.
+-- Replaces the personal values of a business in a JSON text with `forgotten`, wherever it appears. All other
+-- bytes are kept, because a json value returns its parts exactly as they were written. The paths cover event
+-- bodies and stored replies.
 create function business_api.forget_business_in(body text, business_id text, forgotten jsonb) returns text
 language plpgsql immutable
 set search_path = ''
@@ -28,10 +29,10 @@ begin
 end
 $$;
 
--- Removes a business's personal values from event bodies and replies, part by part: see OrganizationStore.forgetPart in
--- lib/access/organizations.ts, and lib/postgres/organizations.ts for the first part, which changes the records. `after` is a JSON
--- array: the table, and the key of the row that was inspected last. Each pass reads along a primary key. Returns the counts of changed
--- rows by table, and the next `after`.
+-- Removes the personal data of a business from event bodies and replies in parts, see OrganizationStore.forgetPart in
+-- lib/access/organizations.ts. The first part, which changes the records, is in lib/postgres/organizations.ts. `after`
+-- is a JSON array with the table and the key of the last row that was read. Each pass follows a primary key. Returns
+-- the number of changed rows by table and the next `after`.
 create function business_api.forget_business_part(
   organization_id text, business_id text, forgotten jsonb, part_limit integer, after jsonb, types_without_business text[]
 ) returns jsonb
@@ -56,7 +57,7 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
-      -- Two conditions, because only the second one reads the body.
+      -- These are separate conditions because only the second one reads the body.
       if entry.type <> all (types_without_business) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;
