@@ -1,12 +1,12 @@
-// A process of its own that sends requests of some keys in any order, as fast as they are answered, and reports when each admitted one
-// was begun and answered, in milliseconds since 1970.
+// A separate process that sends requests of some keys in random order, as fast as they're answered. It reports when each
+// admitted request was sent and answered, in milliseconds since 1970.
 //
 //   node --import tsx test/postgres/_admitter.ts '{"databaseUrl":"…","requests":[{…}],"count":2500,"atOnce":16}'
 
 import type { AdmissionRequest } from '../../lib/access/admission.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 
-/** The work of the process. */
+/** What the process has to do. */
 export interface Admitting {
   readonly databaseUrl: string
   readonly requests: readonly AdmissionRequest[]
@@ -14,13 +14,13 @@ export interface Admitting {
   readonly atOnce: number
 }
 
-/** Beginning and end of an admitted request. */
+/** Start and end of an admitted request. */
 export type Admitted = readonly [begunAt: number, answeredAt: number]
 
-/** The report of the process. */
+/** What the process reports. */
 export interface AdmittingReport {
   readonly admitted: readonly Admitted[]
-  /** Requests that the store did not judge. */
+  /** Number of requests that the store couldn't check. */
   readonly failures: number
 }
 
@@ -48,7 +48,7 @@ async function admitInTurn(): Promise<void> {
   }
 }
 
-// Opens the connections, so that the processes do meet.
+// Open the connections first, so that the processes really run at the same time.
 await Promise.all(Array.from({ length: 4 }, () => store.apiKeys.list(requests[0]?.organizationHint ?? '')))
 process.send?.('ready')
 process.once('message', async () => {

@@ -11,7 +11,7 @@ import { createDeliveryLoop, createWebhookSender, receiveWebhook } from '../../l
 
 const DAY_MS = 86_400_000
 
-/** Settings that a database or a role can have otherwise, each by itself. */
+/** Settings that may be configured differently for a database or a role. Each one is tested separately. */
 export const SETTINGS: readonly (readonly [name: string, value: string])[] = [
   ['array_nulls', 'off'],
   ['quote_all_identifiers', 'on'],
@@ -45,10 +45,10 @@ export const SETTINGS: readonly (readonly [name: string, value: string])[] = [
   ['synchronous_commit', 'off'],
 ]
 
-/** Where a setting is made: `alter database`, or `alter role` for the role in this database. */
+/** Where a setting is configured: `alter database`, or `alter role` for the role in this database. */
 export type Settable = 'database' | 'role'
 
-/** Makes a setting that later sessions begin with. */
+/** Configures a setting for all later sessions. */
 export async function alter(url: string, of: Settable, name: string, value: string): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   const whose = of === 'role' ? 'role current_user in database' : 'database'
@@ -59,10 +59,12 @@ export async function alter(url: string, of: Settable, name: string, value: stri
 }
 
 /**
- * Lives a short life on a database, by the doors only: migration, keys, creates, replays, lists, syncs, transitions, money, webhooks with a failure and
- * a rotation, resends, the logs, retention and erasure. Throws where an answer is wrong.
+ * Goes through everything a database is used for, using only the public API: migration, keys, creates, replays, lists,
+ * syncs, transitions, payments, webhooks with a failure and a rotation, redeliveries, the logs, retention and erasure.
+ * Throws if a result is wrong.
  *
- * @param url a connection string of a user that may create the schema, or of a pooler after a first life without one
+ * @param url connection string of a user that may create the schema, or of a pooler if this has already run once
+ *   without one
  */
 export async function live(url: string, options: DatabaseOptions = {}): Promise<void> {
   await migrate(url, { logger: false })
@@ -76,7 +78,7 @@ export async function live(url: string, options: DatabaseOptions = {}): Promise<
   const api = createBusinessApi(store)
   const org = `org_${Math.random().toString(36).slice(2)}`
 
-  // The subscriber fails once, and then verifies.
+  // The subscriber fails once and then verifies.
   const received: string[] = []
   let secret = ''
   let isDown = true

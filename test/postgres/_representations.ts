@@ -8,7 +8,7 @@ import { leadTable } from '../../lib/resources/leads.ts'
 import { proposalTable } from '../../lib/resources/proposals.ts'
 import { PLAIN_RESOURCES } from '../../lib/resources/records.ts'
 
-// The representations computed anew from the columns, by row_to_json: the measure of the stored representations.
+// Representations computed from the columns with row_to_json, to be compared with the stored ones.
 
 const TIMESTAMP = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`
 
@@ -48,9 +48,7 @@ export function rowsOf(list: string): string {
   return list === 'clients' ? 'business_api.businesses' : `business_api.${list}`
 }
 
-/**
- * Asserts that all stored representations of a database equal representations computed anew, and that the database has records.
- */
+/** Asserts that the database has records and that all stored representations equal computed ones. */
 export async function assertRepresentations(sql: Sql): Promise<void> {
   let compared = 0
   for (const [table, fields] of Object.entries(STORED_FIELDS)) {
@@ -67,7 +65,7 @@ export async function assertRepresentations(sql: Sql): Promise<void> {
   assert.notEqual(compared, 0)
 }
 
-/** Computes the page of an organization's records anew. */
+/** Computes a page of an organization's records. */
 export async function computePage(sql: Sql, table: string, organizationId: string): Promise<string> {
   const id = table === 'clients' ? 'record.client_id' : 'record.id'
   const [row] = await sql.unsafe<{ page: string }[]>(

@@ -7,18 +7,18 @@ import type { PostgresStore } from '../../lib/postgres.ts'
 import type { Client } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 
-// A client that syncs, and transactions that a test ends.
+// A syncing client, and transactions that are ended by a test.
 
 const ids = createIds()
 
-/** Every client of an organization, as a program of a customer keeps them. */
+/** All clients of an organization, as kept by a customer's program. */
 export interface Mirror {
   readonly records: ReadonlyMap<string, Client>
-  /** The position that the program would go on with. */
+  /** The position from which the program would continue. */
   position: Since
-  /** Reads a page; returns the ids on it, and whether it was the last. */
+  /** Reads a page. Returns its ids and whether it was the last one. */
   readPage(limit: number): Promise<{ readonly ids: readonly string[]; readonly isLast: boolean }>
-  /** Reads page after page to the last; returns the ids. */
+  /** Reads all pages. Returns the ids. */
   sync(limit?: number): Promise<readonly string[]>
 }
 
@@ -67,7 +67,7 @@ export async function createMirror(store: PostgresStore, organizationId: string)
   return mirror
 }
 
-/** What the database holds, by id. */
+/** The actual contents of the database, by id. */
 export async function clientsOf(sql: Sql, organizationId: string): Promise<ReadonlyMap<string, Client>> {
   const rows = await sql<{ id: string; json: Client }[]>`
     select client_id as id, representation::json as json from business_api.businesses
@@ -84,7 +84,7 @@ export interface OpenTransaction {
 
 const ROLLBACK = new Error('rolled back')
 
-/** Begins a transaction that stays open until it is ended. */
+/** Begins a transaction that stays open until it's ended explicitly. */
 export async function begin(sql: Sql, store: PostgresStore): Promise<OpenTransaction> {
   let end: (how: 'commit' | 'rollback') => void = () => {}
   const ended = new Promise<'commit' | 'rollback'>((resolve) => {
@@ -116,7 +116,7 @@ export async function begin(sql: Sql, store: PostgresStore): Promise<OpenTransac
   }
 }
 
-/** A generator of random numbers from 0 to `below - 1` that gives the same ones for a seed (mulberry32). */
+/** Creates a generator of random numbers from 0 to `below - 1`, which are always the same for a seed (mulberry32). */
 export function randomOf(seed: number): (below: number) => number {
   let state = seed
   return (below) => {

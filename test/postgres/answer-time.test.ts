@@ -4,7 +4,7 @@ import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createTestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
-test('a statement with a time for the answer fails after that time, ends its own session, and no other', async (t) => {
+test('a statement with a response timeout fails in time and only ends its own session', async (t) => {
   const testDatabase = await createTestDatabase()
   t.after(() => testDatabase.drop())
   const sql = testDatabase.sql({ max: 1 })
@@ -39,7 +39,7 @@ test('a statement with a time for the answer fails after that time, ends its own
 
   const [pid] = await sleepFor(0, 5000)
   assert.ok(before.includes(pid ?? ''), 'a statement later gets a session that was open before')
-  // The server ends a session without a client after its statement.
+  // If the client is gone, the server ends the session after its statement.
   await until('the session has ended', async () => (await sessions()).length === before.length - 1, 30_000)
   const left = await sessions()
   assert.deepEqual(

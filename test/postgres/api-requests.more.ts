@@ -7,7 +7,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 import { startPrimary, startReplica } from './_replica.ts'
 
-// The unlogged tables of the log of API requests: by day, on a standby, and after a crash.
+// The unlogged tables of the request log: by day, on a standby, and after a crash.
 
 const DAY_MS = 86_400_000
 const IDS = ['req_1', 'req_2']
@@ -30,7 +30,7 @@ async function fill(store: PostgresStore): Promise<void> {
   )
 }
 
-test('a purge empties the table of tomorrow only, without waiting for a reader', async (t) => {
+test("a purge only empties the table for tomorrow and doesn't wait for a reader", async (t) => {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
   t.after(async () => {
@@ -52,7 +52,7 @@ test('a purge empties the table of tomorrow only, without waiting for a reader',
   )
   await purge()
   assert.deepEqual(await list(), IDS)
-  // As if yesterday's request were eight days old, and today's seven.
+  // Pretend that yesterday's request is eight days old and today's is seven days old.
   const today = Math.floor(Date.now() / DAY_MS)
   for (const [id, day] of [
     ['req_2', today + 1],
@@ -68,7 +68,7 @@ test('a purge empties the table of tomorrow only, without waiting for a reader',
   assert.deepEqual(await list(), ['req_1'])
 })
 
-test('a standby has no log of requests, and the calls say that the server is read-only; after a crash the log is empty', async (t) => {
+test('a standby has no request log and the calls say that the server is read-only; after a crash the log is empty', async (t) => {
   const primary = await startPrimary()
   t.after(() => primary.remove())
   const sql = postgres(primary.url, { max: 1, onnotice: () => {} })
@@ -94,7 +94,7 @@ test('a standby has no log of requests, and the calls say that the server is rea
   await Promise.all([store.close(), sql.end()])
 })
 
-test('a list reads no more rows for a period of long ago than for the newest requests', async (t) => {
+test('a list for a period long ago reads no more rows than a list of the latest requests', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 1 })

@@ -36,7 +36,7 @@ after(async () => {
 })
 
 for (const [name, prepare] of Object.entries(changes)) {
-  test(`${name} changes nothing when its entry cannot be written`, async (t) => {
+  test(`${name} doesn't change anything if its entry can't be written`, async (t) => {
     const tenant = await createPublisher(harness, t)
     const { change } = await prepare(tenant)
     const limits = () =>

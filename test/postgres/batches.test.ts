@@ -16,7 +16,8 @@ import { untilWaiting } from '../_waiting.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { ids, newKey } from '../contract/tenant.ts'
 
-// Requests that wait at the same time are judged and answered by one statement. That must show in nothing but speed.
+// Requests that wait at the same time are checked and answered by one statement. The only visible difference
+// must be speed.
 
 const LIMITS: RateLimits = {
   key: { perSecond: 0.001, burst: 100 },
@@ -36,11 +37,11 @@ after(() => database.drop())
 /** A statement for several requests. */
 interface Batch {
   readonly work: 'judge' | 'list'
-  /** The number of keys that are judged, or of pages. */
+  /** The number of keys that are checked, or of pages. */
   readonly requests: number
 }
 
-/** The columns of a page are fewer than those of a judgement. */
+/** A page has fewer columns than a check. */
 const PAGE_COLUMNS = 5
 
 interface Observed {
@@ -48,11 +49,11 @@ interface Observed {
   readonly store: PostgresStore
   /** The batches so far. */
   readonly batches: Batch[]
-  /** Holds further batches back until the returned function is called. */
+  /** Holds back all further batches until the returned function is called. */
   hold(): () => void
 }
 
-/** Opens a store that tells of its batches. */
+/** Opens a store that records its batches. */
 function openStore(
   t: { after(work: () => Promise<void>): void },
   { source = database.url, ...options }: DatabaseOptions & { readonly source?: string | Sql } = {},
@@ -84,7 +85,7 @@ function openStore(
   }
 }
 
-/** Makes an organization with a key and a client. */
+/** Creates an organization with a key and a client. */
 async function makeOrganization(
   store: PostgresStore,
   organizationHint = `org_${++organizations}`,
@@ -114,10 +115,10 @@ async function namesOf(store: PostgresStore, request: AdmissionRequest): Promise
   return JSON.parse(String(page)).map(({ business }: { business: { name: string } }) => business.name)
 }
 
-describe('Requests that come at the same time', () => {
-  test('share a statement, and each gets the answer to it', async (t) => {
+describe('Requests at the same time', () => {
+  test('share a statement, and each gets its own result', async (t) => {
     const { store, batches } = openStore(t)
-    // Names that an array's text must quote.
+    // Names that must be quoted in an array.
     const names = [
       'org "quoted"',
       'org \\ {braces}, comma',
@@ -140,7 +141,7 @@ describe('Requests that come at the same time', () => {
     ])
   })
 
-  test('are judged each by the own key, scope and limits', async (t) => {
+  test('are each checked by their own key, scope and limits', async (t) => {
     const { store, batches } = openStore(t)
     const admitted = await makeOrganization(store, undefined, LIMITS)
     const revoked = await makeOrganization(store, undefined, LIMITS)
@@ -162,11 +163,12 @@ describe('Requests that come at the same time', () => {
       [`Client of ${admitted.organizationHint}`],
       'forbidden',
     ])
-    // Of two requests with the same key, one has a hint of another organization, which is no authorization.
+    // Two requests have the same key, but one of them has another organization as a hint. A hint
+    // doesn't authorize anything.
     assert.deepEqual(byWork(batches)[0], { work: 'judge', requests: 4 })
   })
 
-  test('take tokens each from the own buckets, also several requests from one bucket', async (t) => {
+  test('each take tokens from their own buckets, including several requests from one bucket', async (t) => {
     const { store } = openStore(t)
     const limits = { key: { perSecond: 0.001, burst: 5 }, organization: { perSecond: 0.001, burst: 100 } }
     const requests = [
@@ -182,7 +184,7 @@ describe('Requests that come at the same time', () => {
     }
   })
 
-  test('are at most 16 in a statement, and fewer if they ask for long pages', async (t) => {
+  test('are limited to 16 per statement, and fewer if they ask for long pages', async (t) => {
     const { store, batches, hold } = openStore(t, { maxConnections: 4 })
     const request = await makeOrganization(store)
     await namesOf(store, request)
@@ -206,7 +208,7 @@ describe('Requests that come at the same time', () => {
     assert.equal(sizes.at(-1), 4)
   })
 
-  test('have their turns in round robin of the organizations, whatever they ask for', async (t) => {
+  test('are served round-robin by organization, whatever they ask for', async (t) => {
     const { store, hold } = openStore(t, { maxConnections: 4 })
     const busy = await makeOrganization(store)
     const other = await makeOrganization(store)
@@ -235,7 +237,7 @@ describe('Requests that come at the same time', () => {
     assert.ok(answered.indexOf('other') <= 33, `${answered.indexOf('other')}`)
   })
 
-  test('have their turns in round robin of the organizations', async (t) => {
+  test('are served round-robin by organization', async (t) => {
     const { store, hold } = openStore(t, { maxConnections: 4 })
     const busy = await makeOrganization(store)
     const other = await makeOrganization(store)
@@ -250,7 +252,7 @@ describe('Requests that come at the same time', () => {
     await untilSent()
     release()
     await Promise.all(all)
-    // The first batch had no place left, the second has one.
+    // There was no room left in the first batch, but there is in the second.
     assert.ok(answered.indexOf(other.keyDigest) < 32, `${answered.indexOf(other.keyDigest)}`)
   })
 })
@@ -259,13 +261,13 @@ describe('The page of a list', () => {
   const once = { perSecond: 0.001, burst: 1 }
   const onePerKey = { key: once, organization: { perSecond: 1000, burst: 1000 } }
 
-  test('is read beside the verdict, and no more once the key is over a limit', async (t) => {
+  test('is read during the check, but no longer once the key is over its limit', async (t) => {
     const { store, batches } = openStore(t)
     const request = await makeOrganization(store, undefined, onePerKey)
     batches.length = 0
     assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
     assert.equal(await namesOf(store, request), 'limited')
-    // The verdict does not wait for the page that nobody needs.
+    // The check doesn't wait for a page that isn't needed.
     while (batches.length < 4) await new Promise(setImmediate)
     assert.deepEqual(byWork(batches), [
       { work: 'judge', requests: 1 },
@@ -280,19 +282,19 @@ describe('The page of a list', () => {
     assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
   })
 
-  test('holds up no verdict, and its failure hides none', async (t) => {
+  test("doesn't delay the check, and its failure doesn't hide the result", async (t) => {
     const { store } = openStore(t, { statementTimeoutMs: 400 })
     const request = await makeOrganization(store, undefined, onePerKey)
     assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
     await sql.begin(async (tx: TransactionSql) => {
       await tx`lock table business_api.businesses in access exclusive mode`
       assert.equal(await namesOf(store, request), 'limited')
-      // The unused page fails after the verdict, and ends no process.
+      // The unused page fails after the check, which must not crash the process.
       await new Promise((resolve) => setTimeout(resolve, 600))
     })
   })
 
-  test('is of the organization that owns the key, whatever the hint was', async (t) => {
+  test('belongs to the organization that owns the key, whatever the hint was', async (t) => {
     const { store } = openStore(t)
     const [own, other] = [await makeOrganization(store), await makeOrganization(store)]
     const request = { ...own, organizationHint: other.organizationHint }
@@ -303,7 +305,7 @@ describe('The page of a list', () => {
 const SLOW_LOCK = 4711
 
 describe('A batch', () => {
-  test('waits for the locked bucket of no organization', async (t) => {
+  test("doesn't wait for the locked bucket of any organization", async (t) => {
     const { store, batches } = openStore(t)
     const locked = await makeOrganization(store, undefined, LIMITS)
     const other = await makeOrganization(store, undefined, LIMITS)
@@ -325,9 +327,9 @@ describe('A batch', () => {
     assert.deepEqual(await late, [`Client of ${locked.organizationHint}`])
   })
 
-  test('that fails is asked for each request alone', async (t) => {
+  test('that fails is sent again separately for each request', async (t) => {
     const { store } = openStore(t, {}, (server) => ({
-      // As a record that PostgreSQL cannot read would do.
+      // Like a record that PostgreSQL can't read.
       rowsFor: async (share, build) => {
         await server.rowsFor(share, build)
         throw new Error('Cannot read a record')
@@ -340,7 +342,7 @@ describe('A batch', () => {
     ])
   })
 
-  test('that failed leaves the requests of a key together, while they wait for a connection', async (t) => {
+  test("that failed doesn't split the requests of a key while they wait for a connection", async (t) => {
     let judgements = 0
     const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
       rowsFor: () => Promise.reject(new Error('The connection broke')),
@@ -367,22 +369,22 @@ describe('A batch', () => {
     assert.ok(judgements <= 4, `${judgements} judgements`)
   })
 
-  test('is refused to an organization when too many requests wait, and its requests give way to others', async (t) => {
+  test('is rejected for an organization when too many requests are waiting, and its requests make room for others', async (t) => {
     const { store } = openStore(t, { maxConnections: 4, maxPending: 20 })
     const busy = await makeOrganization(store)
     const other = await makeOrganization(store)
-    // Judged together, they ask for their pages at once.
+    // They're checked together and then ask for their pages at once.
     const flood = Promise.allSettled(Array.from({ length: 30 }, () => namesOf(store, busy)))
     assert.deepEqual(await namesOf(store, other), [`Client of ${other.organizationHint}`])
     const refused = (await flood).filter(({ status }) => status === 'rejected')
-    // Ten had no place, and one gave its place away.
+    // Ten of them had no room, and one made room for others.
     assert.equal(refused.length, 11)
     assert.equal(store.connectionUse?.().refused, 11)
     for (const outcome of refused)
       assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'store_unavailable')
   })
 
-  test('has places for every key, although another key has more requests than may wait', async (t) => {
+  test('has room for every key, even if another key has more requests than may wait', async (t) => {
     const { store, hold } = openStore(t, { maxConnections: 4, maxPending: 20 })
     const [busy, other] = [await makeOrganization(store), await makeOrganization(store)]
     await namesOf(store, busy)
@@ -398,7 +400,7 @@ describe('A batch', () => {
     assert.deepEqual(refused, [10, 0, 5])
   })
 
-  test('is not sent for a request that has waited too long', async (t) => {
+  test("isn't sent for a request that has waited too long", async (t) => {
     const { store, batches, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 200 })
     const request = await makeOrganization(store)
     await namesOf(store, request)
@@ -414,7 +416,7 @@ describe('A batch', () => {
     assert.equal(store.connectionUse?.().timedOut, 1)
   })
 
-  test('leaves each request its own time, although it is judged with an earlier request of its key', async (t) => {
+  test("gives each request its own timeout, even if it's checked with an earlier request of its key", async (t) => {
     const { store, hold } = openStore(t, { maxConnections: 4, statementTimeoutMs: 800 })
     const [request, other] = [await makeOrganization(store), await makeOrganization(store)]
     await namesOf(store, request)
@@ -433,7 +435,7 @@ describe('A batch', () => {
     )
   })
 
-  test('that gets no connection leaves the waiting requests to the turns at the connections, which refuse them at once', async (t) => {
+  test("that gets no connection lets the waiting requests wait for their turns, where they're rejected immediately", async (t) => {
     const nowhere = new URL(database.url)
     nowhere.port = '1'
     const { store } = openStore(t, { maxConnections: 4, source: nowhere.href })
@@ -461,14 +463,14 @@ describe('A batch', () => {
       await assert.rejects(failing)
       assert.deepEqual(await namesOf(store, request), [`Client of ${request.organizationHint}`])
     }
-    // A statement of a single row may fail after the row, too, and leaves the connection open.
+    // A statement with a single row may also fail after the row, and the connection stays open.
     const [row] = await server.bytesFor(null, (sql, answerTag) =>
       sql.unsafe('select $1::text, $1::text', [answerTag]),
     )
     assert.ok(row)
   })
 
-  test('that waits for a locked table holds others up for a moment only', async (t) => {
+  test('that waits for a locked table only delays others for a moment', async (t) => {
     let failures = 0
     const { store } = openStore(t, { maxConnections: 4 }, (server) => ({
       rowsFor: (share, build, wait) =>
@@ -494,13 +496,13 @@ describe('A batch', () => {
         givenUp.push(failures)
         waiting.push(listInvoices())
       }
-      // The statement for invoices is no longer sent for several requests, so nobody waits for its end again.
+      // The statement for invoices is no longer sent for several requests, so we don't wait for it again.
       assert.deepEqual(givenUp, Array(5).fill(1))
     })
     for (const answer of await Promise.allSettled(waiting)) assert.equal(answer.status, 'fulfilled')
   })
 
-  test('with a slow request is given up, and the others are asked alone', async (t) => {
+  test('with a slow request is abandoned, and the others are sent separately', async (t) => {
     const { store } = openStore(t)
     const slow = await makeOrganization(store, 'org_slow', LIMITS)
     const others = await Promise.all(
@@ -552,7 +554,7 @@ describe('The statement of a batch', () => {
   }
   for (const [what, position] of Object.entries(pages)) {
     for (const rateLimits of [null, LIMITS]) {
-      test(`is planned once for ${what}, also for a single request, ${rateLimits ? 'with' : 'without'} rate limits`, async (t) => {
+      test(`is only planned once for ${what}, even for a single request, ${rateLimits ? 'with' : 'without'} rate limits`, async (t) => {
         const { store, server } = openStore(t, { maxConnections: 1 })
         const request = await makeOrganization(store, undefined, rateLimits)
         for (let round = 0; round < 8; round++)
@@ -562,13 +564,13 @@ describe('The statement of a batch', () => {
             select custom_plans::text, ${answerTag} from pg_prepared_statements
             where statement like '%string_agg%' and statement like '%ordinality%' and statement not like '%prepared%'`,
         )
-        // PostgreSQL plans the first five executions anew at any cost.
+        // PostgreSQL always plans the first five executions.
         assert.equal(plans[0], '5')
       })
     }
   }
 
-  test('has a form for a single request too', async (t) => {
+  test('has another form for a single request', async (t) => {
     const { store } = openStore(t)
     const request = await makeOrganization(store)
     const texts = new Set<string>()
@@ -584,7 +586,7 @@ describe('The statement of a batch', () => {
           await admitAndList({ ...request, rateLimits }, { limit: 1, ...position })
       }
     }
-    // Each of five resources has three lists. Another statement judges.
+    // Each of the five resources has three lists. The check is another statement.
     assert.equal([...texts].filter((text) => text.includes('string_agg')).length, 15)
     assert.equal(texts.size, 16)
   })

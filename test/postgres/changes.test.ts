@@ -23,7 +23,7 @@ import {
 import { itemsOf, kinds } from '../contract/kinds.ts'
 import { createTenant, ids, type Tenant } from '../contract/tenant.ts'
 
-// Cases for a real database only: a change or a creation that meets another call with an uncommitted write.
+// Cases for a real database only, where a change or creation encounters another call's uncommitted write.
 
 let database: TestDatabase
 let sql: Sql
@@ -43,7 +43,7 @@ function newTenant(): Promise<Tenant> {
   })
 }
 
-/** Does `first` in a transaction, starts `second`, and commits once `second` waits for the transaction. */
+/** Runs `first` in a transaction, starts `second`, and commits once `second` is waiting for the transaction. */
 async function whileUncommitted<T>(
   first: (records: RecordStore, transaction: TransactionSql) => Promise<unknown>,
   second: () => Promise<T>,
@@ -52,7 +52,7 @@ async function whileUncommitted<T>(
     .begin(async (transaction) => {
       await first(store.using(transaction), transaction)
       const answer = second()
-      // The call may fail before the await.
+      // The call may fail before we await it.
       answer.catch(() => {})
       await somebodyWaits(transaction)
       return { answer }
@@ -72,7 +72,7 @@ async function somebodyWaits(transaction: TransactionSql): Promise<void> {
 
 for (const verb of Object.values(verbs)) {
   for (const [how, claim] of Object.entries({ with: changeClaim, without: () => null })) {
-    test(`${verb.name} ${how} a key, sent again while its first attempt has not committed, happens once`, async () => {
+    test(`${verb.name} ${how} a key happens once if it's retried before its first attempt has committed`, async () => {
       const tenant = await newTenant()
       const item = await createItem(tenant, verb)
       const options = { from: ['open'], events: [eventTemplate(verb, item)], idempotency: claim() }
@@ -95,7 +95,7 @@ async function assertOnce(tenant: Tenant, verb: Verb, item: { readonly id: strin
   assert.equal((await tenant.events()).length, 1)
 }
 
-test('leads.convert() sent again before the commit of the first attempt makes one client', async () => {
+test("leads.convert() makes one client if it's retried before the first attempt has committed", async () => {
   const tenant = await newTenant()
   const { change, clientId } = await prepareConversion(tenant)
   const answer = await whileUncommitted(
@@ -124,7 +124,7 @@ async function prepareConversion(tenant: Tenant) {
   return { change, clientId: set.client.id }
 }
 
-test('a payment sent again before the commits of the first attempt and of another payment is one payment', async () => {
+test("a payment is added once if it's retried before the first attempt and another payment have committed", async () => {
   const tenant = await newTenant()
   const item = invoiceItem('issued')
   await kinds.invoices.create(tenant, { item })
@@ -148,7 +148,7 @@ test('a payment sent again before the commits of the first attempt and of anothe
   assert.equal(answer.outcome === 'changed' && answer.representation.invoice.amountPaid, '401.000')
 })
 
-test('a record keeps the ids of its last ten changes, the newest first', async () => {
+test('a record keeps the ids of its last ten changes, latest first', async () => {
   const tenant = await newTenant()
   const item = await createItem(tenant, verbs.project)
   const sent: string[] = []
@@ -163,7 +163,7 @@ test('a record keeps the ids of its last ten changes, the newest first', async (
 
 // --- Idempotency keys ---
 
-test('a change whose key another call holds for the whole time is in progress, and nothing is written', async () => {
+test('a change whose key is held by another call the whole time is in progress and writes nothing', async () => {
   const tenant = await newTenant()
   const [item, other] = [await createItem(tenant, verbs.project), await createItem(tenant, verbs.project)]
   const idempotency = changeClaim({ waitMs: 50 })
@@ -179,7 +179,7 @@ test('a change whose key another call holds for the whole time is in progress, a
 })
 
 for (const end of ['committed', 'rolled back']) {
-  test(`a change under the key of a change that was ${end} ${end === 'committed' ? 'replays' : 'goes on'}`, async () => {
+  test(`a change under the key of a change that was ${end} ${end === 'committed' ? 'is replayed' : 'is executed'}`, async () => {
     const tenant = await newTenant()
     const verb = verbs.proposal
     const item = await createItem(tenant, verb)
@@ -210,7 +210,7 @@ function create(
   return invoices.create({ organizationId, record: { ...record, number }, events: [], idempotency: null })
 }
 
-test('a series skips a number that another creation gives by hand at the same moment', async () => {
+test('a series skips a number that another creation assigns explicitly at the same time', async () => {
   const tenant = await newTenant()
   const answer = await whileUncommitted(
     (records) => create(tenant, 'INV-2026-0001', records),
@@ -219,7 +219,7 @@ test('a series skips a number that another creation gives by hand at the same mo
   assert.deepEqual(answer, { outcome: 'created', number: 'INV-2026-0002' })
 })
 
-test('a number given by hand counts as taken while another creation takes the number', async () => {
+test('an explicit number is taken if another creation takes it first', async () => {
   const tenant = await newTenant()
   const attempt = whileUncommitted(
     (records) => create(tenant, SERIES, records),
@@ -229,7 +229,7 @@ test('a number given by hand counts as taken while another creation takes the nu
   assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
 })
 
-test('in a transaction of the host’s the transaction itself fails and takes no further statement', async () => {
+test('in the host’s transaction, the transaction itself fails and accepts no more statements', async () => {
   const tenant = await newTenant()
   const other = sql.begin((transaction) => {
     return whileUncommitted(
@@ -245,7 +245,7 @@ test('in a transaction of the host’s the transaction itself fails and takes no
   )
 })
 
-test('a series goes on beyond four digits', async () => {
+test('a series continues beyond four digits', async () => {
   const tenant = await newTenant()
   await create(tenant, SERIES)
   await sql`update business_api.number_series set last = 9998 where organization_id = ${tenant.id}`
@@ -280,7 +280,7 @@ async function whileUncommittedThenRolledBack(tenant: Tenant): Promise<unknown> 
 
 for (const number of [SERIES, 'by hand']) {
   const whose = typeof number === 'string' ? 'of a number by hand' : 'of a series'
-  test(`a creation ${whose}, sent again while its first attempt has not committed, is created once`, async () => {
+  test(`a creation ${whose} happens once if it's retried before its first attempt has committed`, async () => {
     const tenant = await newTenant()
     const record = invoiceItem('draft')
     const first = typeof number === 'string' ? number : 'INV-2026-0001'
@@ -293,7 +293,7 @@ for (const number of [SERIES, 'by hand']) {
   })
 }
 
-test('the next number passes 30,000 numbers that the host has given, in a session that has planned for an empty table', async () => {
+test('the next number comes after 30,000 numbers assigned by the host, in a session that has planned for an empty table', async () => {
   const session = await database.sql({ max: 1 }).reserve()
   const next = async (organizationId: string) => {
     const [row] = await session`
@@ -306,7 +306,7 @@ test('the next number passes 30,000 numbers that the host has given, in a sessio
       (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
     select 'org_given', 'inv_' || n, business_api.format_number('INV-2026', n), 'draft', 'TND', 3, now(), now(), 1, 0
     from generate_series(1, 30000) n`
-  // A lookup that reads all invoices of the organization would take minutes.
+  // Reading all of the organization's invoices would take minutes.
   await session`set statement_timeout = '20s'`
   assert.equal(await next('org_given'), 'INV-2026-30001')
 })

@@ -12,8 +12,8 @@ import { useDatabase } from '../_use-database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { clientsOf, createMirror } from './_sync.ts'
 
-// A client and its business are one row: a list shows a change of the business at once, whoever makes it, and reads one index and one row
-// for each client.
+// A client and its business share a row, so a list shows changes of the business immediately, whoever makes them, and
+// reads one index entry and one row per client.
 
 const LIMIT = 50
 
@@ -43,7 +43,7 @@ const setName = (tx: Pick<Sql, 'unsafe'>, businessId: string, name: string) =>
     name,
   ])
 
-/** The names of the businesses, by the list of the newest clients and by that of all changes. */
+/** Returns the names of the businesses, from the list of the latest clients and from the list of all changes. */
 async function readNames(): Promise<readonly string[]> {
   const request = { keyDigest, scope: 'clients:read', rateLimits: null } as const
   const { page } = await store.clients.admitAndList(request, { limit: LIMIT })
@@ -55,13 +55,13 @@ async function readNames(): Promise<readonly string[]> {
   return newest.map(({ business }) => business.name)
 }
 
-test('A list of clients shows what SQL has made of a business at once', async () => {
+test('A list of clients shows changes made with SQL immediately', async () => {
   const { business } = await platform.clients.create(await newOrganization(), { name: 'Atlas' })
   await setName(sql, business.id, 'Atlas "Ltd"')
   assert.deepEqual(await readNames(), ['Atlas "Ltd"'])
 })
 
-/** The ways in which a business becomes a client. */
+/** The ways a business becomes a client. */
 const WRITERS: Readonly<Record<string, (on: Platform, businessId: string) => Promise<unknown>>> = {
   async 'leads.convert()'(on, businessId) {
     const { id: leadId } = await platform.leads.create(org, { businessId })
@@ -82,7 +82,7 @@ const CHANGES: Readonly<Record<string, (tx: TransactionSql, businessId: string) 
   'a change by SQL': (tx, businessId) => setName(tx, businessId, 'Changed'),
 }
 
-describe('A business that becomes a client while it is being changed is listed with the change', () => {
+describe("A business that becomes a client while it's being changed is listed with the change", () => {
   for (const [writer, write] of Object.entries(WRITERS)) {
     for (const [changeName, change] of Object.entries(CHANGES)) {
       test(`${writer} waits for ${changeName}`, async () => {
@@ -112,7 +112,7 @@ describe('A business that becomes a client while it is being changed is listed w
   }
 })
 
-test('two leads of a business that are won at once make one client, and the second answers with it', async () => {
+test('two leads of a business that are won at the same time make one client, which the second call returns', async () => {
   const { id: businessId } = await platform.businesses.create(await newOrganization(), { name: 'Atlas' })
   const [one, two] = [
     await platform.leads.create(org, { businessId }),
@@ -131,14 +131,14 @@ test('two leads of a business that are won at once make one client, and the seco
   assert.equal(made.length, 1)
 })
 
-// --- Rows that are read ---
+// --- Rows read ---
 
 const STATEMENTS = defineList('business_api.businesses', CLIENT_ROWS)
 
 type AnyStatement = Pick<FixedStatement<unknown, string>, 'text'> &
   Record<'parameters' | 'columns', readonly string[]>
 
-/** Each list, with the values of a page. */
+/** All lists with the values of a page. */
 const LISTS: Readonly<Record<string, readonly [AnyStatement, Record<string, Value>]>> = {
   newest: [STATEMENTS.newest, {}],
   older: [STATEMENTS.older, { before: 'cli_000001000' }],
@@ -149,7 +149,10 @@ const LISTS: Readonly<Record<string, readonly [AnyStatement, Record<string, Valu
   ],
 }
 
-/** Reads the rows and index entries that this transaction has read of businesses, and the scans of the whole table. */
+/**
+ * Returns how many rows and index entries of businesses this transaction has read, and how often it scanned
+ * the whole table.
+ */
 async function readCounters(tx: TransactionSql): Promise<{ readonly rows: number; readonly scans: number }> {
   const [counters] = await tx<{ rows: number; scans: number }[]>`
     select
@@ -162,7 +165,7 @@ async function readCounters(tx: TransactionSql): Promise<{ readonly rows: number
   return counters
 }
 
-/** Asserts that every list reads an index entry for each client, by every kind of plan. */
+/** Asserts that every list reads one index entry per client, with every kind of plan. */
 async function assertReadings(): Promise<void> {
   for (const [name, [{ text, parameters, columns }, values]] of Object.entries(LISTS)) {
     for (const mode of ['force_custom_plan', 'force_generic_plan']) {
@@ -177,7 +180,7 @@ async function assertReadings(): Promise<void> {
         }
         const bound = parameters.map((parameter) => arrayOf([all[parameter] ?? null]))
         const run = () => tx.unsafe(text, [...bound, ''], { prepare: true }).values()
-        // The first run also reads for the planner.
+        // The first run includes reads by the planner.
         await run()
         const begun = await readCounters(tx)
         const [answer] = await run()
@@ -185,14 +188,14 @@ async function assertReadings(): Promise<void> {
         const about = `${name}, ${mode}: ${done.rows - begun.rows} rows`
         assert.equal(JSON.parse(String(answer?.[columns.indexOf('page')])).length, LIMIT, about)
         assert.equal(done.scans, begun.scans, about)
-        // The page, and the query for a further client.
+        // The page, and the query for one more client.
         assert.ok(done.rows - begun.rows <= 2 * (LIMIT + 1), about)
       })
     }
   }
 }
 
-test('A list of clients reads a row for each client, before and after the table has statistics, beside as many other businesses', async () => {
+test('A list of clients reads one row per client, with and without table statistics, next to the same number of other businesses', async () => {
   await newOrganization()
   await sql`alter table business_api.businesses set (autovacuum_enabled = false)`
   await sql`

@@ -14,11 +14,11 @@ const { key } = await makeApiKey(database.url, 'org_closing')
 
 const REQUESTS = 30
 
-test('close() waits for the requests under way, each of several statements, and refuses new ones', async () => {
+test('close() waits for running requests with several statements each, and rejects new ones', async () => {
   const store = createPostgresStore(database.url, { maxConnections: 4 })
   const create = openCreate(store)
   const requests = Array.from({ length: REQUESTS }, (_, index) => create(`Under way ${index}`, 50))
-  // The keys of most have not been judged yet, and no body has been read.
+  // Most keys haven't been checked yet, and no body has been read.
   const closed = store.close()
   const late = await create('Too late', 0)
   assert.equal(late, 503)
@@ -31,7 +31,7 @@ test('close() waits for the requests under way, each of several statements, and 
   assert.equal(await create('Afterwards', 0), 503)
 })
 
-test('close() waits for a call of several statements, one after the other', async () => {
+test('close() waits for a call with several consecutive statements', async () => {
   const store = createPostgresStore(database.url)
   async function work(): Promise<string> {
     for (let statement = 0; statement < 5; statement++) await store.apiKeys.list('org_closing')
@@ -43,13 +43,13 @@ test('close() waits for a call of several statements, one after the other', asyn
   await assert.rejects(store.apiKeys.list('org_closing'), { code: 'store_unavailable' })
 })
 
-test('close() cuts off unfinished requests after its time, and a second call waits for the first', async () => {
+test('close() cuts off unfinished requests after its timeout, and a second call waits for the first', async () => {
   const store = createPostgresStore(database.url, { statementTimeoutMs: 120_000 })
   await store.apiKeys.list('org_closing')
   const held = await holdLock()
   const statement = store.apiKeys.list('org_closing')
   const cut = assert.rejects(statement, { code: 'store_unavailable' })
-  // Sent, and not only begun.
+  // Make sure that it was sent and not just started.
   await untilWaiting(sql)
 
   const startedAt = performance.now()
@@ -60,7 +60,7 @@ test('close() cuts off unfinished requests after its time, and a second call wai
   await held.release()
 })
 
-test('close() of an idle store, and of a store without use, ends at once; so does the end of the scope', async () => {
+test('close() of an idle or unused store resolves immediately, and so does leaving the scope', async () => {
   for (const isUsed of [true, false]) {
     const store = createPostgresStore(database.url)
     if (isUsed) await store.apiKeys.list('org_closing')
@@ -69,7 +69,7 @@ test('close() of an idle store, and of a store without use, ends at once; so doe
   }
 })
 
-test('close() leaves no connection behind in the server', async () => {
+test('close() leaves no connections on the server', async () => {
   const url = new URL(database.url)
   url.searchParams.set('application_name', 'closing test')
   const store = createPostgresStore(url.href)
@@ -84,13 +84,13 @@ test('close() leaves no connection behind in the server', async () => {
   await until('the server has ended them', async () => (await count()) === 0, 30_000)
 })
 
-test('close() refuses a value that is no time', async () => {
+test("close() rejects a value that isn't a time", async () => {
   const store = createPostgresStore(database.url)
   assert.throws(() => store.close({ timeoutMs: -1 }), RangeError)
   await store.close({ timeoutMs: 0 })
 })
 
-/** Creates a client with a body that arrives late; gives the status. */
+/** Creates clients with bodies that arrive late. Returns the status. */
 function openCreate(store: PostgresStore): (name: string, bodyAfterMs: number) => Promise<number> {
   const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
   return async (name, bodyAfterMs) => {
@@ -107,7 +107,7 @@ function openCreate(store: PostgresStore): (name: string, bodyAfterMs: number) =
   }
 }
 
-/** Locks the table of the keys until told otherwise. */
+/** Locks the table of API keys until released. */
 async function holdLock(): Promise<{ release(): Promise<void> }> {
   let unlock = (): void => {}
   const unlocked = new Promise<void>((resolve) => {

@@ -14,9 +14,9 @@ import { ProposalSchema } from '../../lib/resources/proposals.ts'
 import { RECORD_KINDS, RECORD_TABLES } from '../../lib/resources/records.ts'
 import { useDatabase } from '../_use-database.ts'
 
-// The list of columns of each kind, in lib/resources, agrees with the table and with the representation in sql/.
+// The columns of each kind in lib/resources match the table and the representation in sql/.
 
-/** The columns that every table of records may have beside its list. */
+/** Columns that all record tables may have in addition. */
 const COMMON = ['organization_id', 'latest_changes', 'changed_xid', 'updated_at', 'representation']
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -31,7 +31,7 @@ useDatabase((used) => {
   ;({ sql, store } = used)
 })
 
-describe('the columns of each table of records are those of the lists', () => {
+describe('the columns of each record table match those of the lists', () => {
   for (const table of new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table))) {
     test(table, async () => {
       const actual = await sql<{ name: string; type: string }[]>`
@@ -46,7 +46,7 @@ describe('the columns of each table of records are those of the lists', () => {
   }
 })
 
-test('a change of a business may set the columns that its input has', () => {
+test('a change of a business can set the columns of its input', () => {
   const changeable = columnsOf(businessTable).filter(({ isChangeable }) => isChangeable)
   assert.deepEqual(
     changeable.map(({ field }) => field),
@@ -54,7 +54,7 @@ test('a change of a business may set the columns that its input has', () => {
   )
 })
 
-test('every stored representation has the fields of the schema, in its order', async () => {
+test('every stored representation has the fields of the schema in the same order', async () => {
   const org = 'org_columns'
   const platform = createPlatform(store)
   const { business } = await platform.clients.create(org, { name: 'Atlas' })

@@ -16,7 +16,8 @@ import { readTarget } from '../../lib/postgres/connection/target.ts'
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
 import { CERTIFICATE, PRIVATE_KEY, REVOCATION } from '../sender/_receiver-certificate.ts'
 
-// Connection strings as providers print them, and the variables of libpq, on a real server with TLS and a Unix socket.
+// Connection strings as printed by providers, and libpq's environment variables, on a real server with TLS and
+// a Unix socket.
 
 const PASSWORD = 'correct-horse'
 let folder: string
@@ -50,7 +51,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** What the connection is, by the server's own word. */
+/** What the server says about the connection. */
 interface Connected {
   readonly tls: boolean
   readonly version: string | null
@@ -91,7 +92,7 @@ function setVariables(context: TestContext, variables: Readonly<Record<string, s
 const withParameters = (parameters: string): string =>
   `${server.url}?${parameters.replaceAll('FOLDER', encodeURIComponent(folder))}`
 
-describe('a connection string is used as printed', () => {
+describe("a connection string is used as it's printed by providers", () => {
   for (const [what, parameters, expected] of [
     ['nothing', '', { tls: false, name: 'business-api-kit', socket: false }],
     [
@@ -133,7 +134,7 @@ describe('a connection string is used as printed', () => {
         assert.equal(Reflect.get(connected, name), value, `${name} of ${inspect(connected)}`)
     })
 
-  test('a scheme in capitals, and a socket as the host', async () => {
+  test('a scheme in upper case, and a socket as the host', async () => {
     assert.equal((await connect(server.url.replace('postgres:', 'POSTGRES:'))).tls, false)
     const { username, password, port, pathname } = new URL(server.url)
     const url = `postgres://${username}:${password}@${encodeURIComponent(folder)}:${port}${pathname}`
@@ -143,7 +144,7 @@ describe('a connection string is used as printed', () => {
     await sql.end()
   })
 
-  test('pgbouncer=true: nothing is prepared and no session parameter is set, unless the options say so', async () => {
+  test('pgbouncer=true prepares nothing and sets no session parameters unless the options say otherwise', async () => {
     const read = async (options: DatabaseOptions): Promise<string> => {
       const database = createDatabase(withParameters('pgbouncer=true'), options)
       try {
@@ -163,7 +164,7 @@ describe('a connection string is used as printed', () => {
     assert.notEqual(await read({ maxConnections: 1, prepare: true }), '0 0')
   })
 
-  test('the parts may all be parameters', () => {
+  test('all parts can be given as parameters', () => {
     const url = 'postgresql://?host=a.example,b.example&port=1,2&user=u%40x&password=p&dbname=d'
     assert.deepEqual(readTarget(url), { server: 'a.example:1,b.example:2', user: 'u@x', database: 'd' })
   })
@@ -183,11 +184,11 @@ describe('TLS is never weaker than the connection string says', () => {
     ['sslmode=require&sslcert=FOLDER%2Fmissing', /the file of sslcert cannot be read: ENOENT/],
     ['sslmode=verify-full&sslrootcert=FOLDER%2Fmissing', /the file of sslrootcert cannot be read: ENOENT/],
   ] as const)
-    test(`${parameters} is not served by a certificate of nobody`, async () => {
+    test(`${parameters} rejects a certificate from an unknown authority`, async () => {
       await assert.rejects(connect(withParameters(parameters)), { code: 'store_unavailable', message: fault })
     })
 
-  test('sslmode=verify-full checks the name, also of a host that is an address', async () => {
+  test('sslmode=verify-full checks the name, even if the host is an IP address', async () => {
     const url = withParameters('sslmode=verify-full&sslrootcert=FOLDER%2Fcertificate').replace(
       '127.0.0.1',
       '127.0.0.2',
@@ -204,7 +205,7 @@ describe('TLS is never weaker than the connection string says', () => {
   })
 })
 
-describe('a parameter that would change what the connection is', () => {
+describe('a parameter that would result in a different connection', () => {
   for (const [parameters, about] of [
     [
       'sslmode=no-verify',
@@ -235,7 +236,7 @@ describe('a parameter that would change what the connection is', () => {
     ['channel_binding=always', /channel_binding must be one of disable, prefer, require/],
     ['port=99999', /a port must be a whole number/],
   ] as const)
-    test(`is rejected by name, and the password not shown: ${parameters}`, () => {
+    test(`is rejected by name without showing the password: ${parameters}`, () => {
       assert.throws(
         () => createPostgresStore(`postgres://app:${PASSWORD}@localhost/app?${parameters}`),
         (error: unknown) => {
@@ -248,8 +249,8 @@ describe('a parameter that would change what the connection is', () => {
     })
 })
 
-describe('the variables of libpq', () => {
-  test('stand for parts and parameters that the connection string leaves out, read when connecting', async (t) => {
+describe('the environment variables of libpq', () => {
+  test('replace parts and parameters missing from the connection string, and are read when connecting', async (t) => {
     const { username, password, port, pathname, hostname } = new URL(server.url)
     const database = createDatabase('postgres://')
     setVariables(t, {
@@ -269,7 +270,7 @@ describe('the variables of libpq', () => {
     assert.equal((await connect(`${server.url}?application_name=own&sslmode=disable`)).name, 'own')
   })
 
-  test('that cannot be honoured end a connection by name', async (t) => {
+  test("that aren't supported fail the connection by name", async (t) => {
     for (const [name, value, about] of [
       ['PGSSLMODE', 'no-verify', /PGSSLMODE=no-verify is not of libpq/],
       ['PGSERVICE', 'app', /PGSERVICE is not available in Node/],
@@ -283,7 +284,7 @@ describe('the variables of libpq', () => {
       })
   })
 
-  test('PGPASSFILE ends a connection without a password, and says nothing beside one', async (t) => {
+  test('PGPASSFILE fails a connection without a password, and has no effect otherwise', async (t) => {
     setVariables(t, { PGPASSFILE: '/p' })
     assert.equal((await connect(server.url)).tls, false)
     const url = server.url.replace(/:[^:@]+@/, '@')
@@ -292,7 +293,7 @@ describe('the variables of libpq', () => {
     assert.equal((await connect(url)).tls, false)
   })
 
-  test('do not change a pool that the host made', async (t) => {
+  test("don't change a pool created by the host", async (t) => {
     const pool = postgres(server.url)
     setVariables(t, { PGSSLMODE: 'verify-full' })
     const store = createPostgresStore(pool)
@@ -302,7 +303,7 @@ describe('the variables of libpq', () => {
 })
 
 describe('connect_timeout', () => {
-  /** Starts a server that accepts at once, and leads on to PostgreSQL after a time. */
+  /** Starts a server that accepts immediately and forwards to PostgreSQL after a delay. */
   async function startSlow(t: TestContext, ms: number): Promise<string> {
     const { port, hostname } = new URL(server.url)
     const sockets = new Set<Socket>()
@@ -322,12 +323,12 @@ describe('connect_timeout', () => {
   }
   const patient = { statementTimeoutMs: 60_000 }
 
-  test('is the time for opening a connection, longer than the store would wait', async (t) => {
+  test('is the timeout for opening a connection, longer than the store would wait', async (t) => {
     const url = await startSlow(t, 5500)
     assert.equal((await connect(`${url}?connect_timeout=30`, patient)).tls, false)
   })
 
-  test('or shorter, also of PGCONNECT_TIMEOUT, and for migrate', async (t) => {
+  test('may be shorter, may be PGCONNECT_TIMEOUT, and applies to migrate', async (t) => {
     const url = await startSlow(t, 60_000)
     setVariables(t, { PGCONNECT_TIMEOUT: '1' })
     const begunAt = performance.now()

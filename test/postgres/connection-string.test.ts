@@ -8,7 +8,7 @@ import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 
 const PASSWORD = 'correct-horse'
 
-describe('a connection string that cannot be used', () => {
+describe('an invalid connection string', () => {
   const urls = {
     'a host that is none': `postgres://app:${PASSWORD}@[::1/app`,
     'a second host that is none': `postgres://app:${PASSWORD}@localhost,[::1/app`,
@@ -42,7 +42,7 @@ describe('a connection string that cannot be used', () => {
     })
   }
 
-  test('an unset variable of the environment: a TypeError that asks for the variable', async () => {
+  test('an unset environment variable: a TypeError that mentions the variable', async () => {
     const unset = process.env.BUSINESS_API_TEST_UNSET as string
     const message = /current value is undefined, is the environment variable DATABASE_URL set\?$/
     assert.throws(() => createPostgresStore(unset), { name: 'TypeError', message })
@@ -52,14 +52,14 @@ describe('a connection string that cannot be used', () => {
   function isSafe(error: unknown): boolean {
     assert.ok(error instanceof TypeError, inspect(error))
     assert.match(error.message, /^Cannot use the connection string because .+/)
-    // Hidden properties and causes too.
+    // Includes hidden properties and causes.
     const shown = inspect(error, { showHidden: true, depth: 10 })
     assert.ok(!shown.includes(PASSWORD), shown)
     return true
   }
 })
 
-test('an at sign in a parameter is none of a password', () => {
+test("an at sign in a parameter doesn't belong to a password", () => {
   for (const url of [
     'postgres://localhost:5432/app?application_name=a@b',
     'postgres://localhost:5432?user=app@tenant&password=p@w',
@@ -78,7 +78,7 @@ test('a pool without connections: a RangeError', async () => {
   await pool.end()
 })
 
-test('a failed connection repeats no password, neither in the message nor in the causes', async () => {
+test('a failed connection never shows the password, neither in the message nor in the causes', async () => {
   for (const host of ['127.0.0.1:1', 'nowhere.invalid', '127.0.0.1:1,127.0.0.1:2']) {
     const url = `postgres://app:${PASSWORD}@${host}/app`
     const store = createPostgresStore(url, { statementTimeoutMs: 1000 })

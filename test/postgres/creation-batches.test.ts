@@ -13,7 +13,8 @@ import { untilWaiting } from '../_waiting.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { claim, ids, newKey } from '../contract/tenant.ts'
 
-// Creations of an organization that come at the same time are written by one statement. That must show in nothing but speed.
+// Creations of an organization that arrive at the same time are written by one statement. The only visible difference
+// must be speed.
 
 let database: TestDatabase
 let sql: Sql
@@ -31,7 +32,7 @@ interface Creator {
   create(name: string, idempotency?: KeyReservation | null, atMostMs?: number): Promise<unknown>
 }
 
-/** Opens a store, with an organization that has a key. */
+/** Opens a store with an organization that has a key. */
 async function openCreator(
   t: { after(work: () => Promise<void>): void },
   store = createPostgresStore(database.url),
@@ -63,8 +64,8 @@ async function clientsOf({ organizationId }: Creator): Promise<readonly { name: 
 
 const CREATED = { outcome: 'created' }
 
-describe('Creations of an organization at the same time', () => {
-  test('share a transaction, and their events come in the order of the calls', async (t) => {
+describe("An organization's creations at the same time", () => {
+  test('share a transaction, and their events are in the order of the calls', async (t) => {
     const creator = await openCreator(t)
     // Characters that JSON must escape.
     const names = ['"', '\\', '\n', '{}', ',', 'null', '\u2028', 'é 🏺', "'", '$1', '@name::text']
@@ -90,7 +91,7 @@ describe('Creations of an organization at the same time', () => {
     )
   })
 
-  test('share a transaction with those that came while two statements were under way', async (t) => {
+  test('share a transaction with those that arrived while two statements were running', async (t) => {
     const creator = await openCreator(t)
     await Promise.all(Array.from({ length: 100 }, (_, index) => creator.create(String(index), claim())))
     const clients = await clientsOf(creator)
@@ -98,7 +99,7 @@ describe('Creations of an organization at the same time', () => {
     assert.equal(new Set(clients.map(({ xid }) => xid)).size, Math.ceil(100 / 16))
   })
 
-  test("share a transaction when the host's own code makes them", async (t) => {
+  test("share a transaction if they're made by the host's own code", async (t) => {
     const creator = await openCreator(t)
     const { organizationId, store } = creator
     const { businesses, clients } = createPlatform(store)
@@ -121,7 +122,7 @@ describe('Creations of an organization at the same time', () => {
     assert.equal(new Set(all.map(({ xid }) => xid)).size, 1)
   })
 
-  test('are not hurt by a value that the database rejects', async (t) => {
+  test("aren't affected by a value that the database rejects", async (t) => {
     const creator = await openCreator(t)
     await sql.unsafe(
       "alter table business_api.businesses add constraint host_rule check (name <> 'Forbidden')",
@@ -144,7 +145,7 @@ describe('Creations of an organization at the same time', () => {
     assert.equal(events?.count, 6)
   })
 
-  test('do not wait for an idempotency key that another transaction holds', async (t) => {
+  test("don't wait for an idempotency key held by another transaction", async (t) => {
     const creator = await openCreator(t)
     const held = claim()
     let waiting: Promise<unknown> | undefined
@@ -159,7 +160,7 @@ describe('Creations of an organization at the same time', () => {
       const others = ['One', 'Two'].map((name) => creator.create(name, claim()))
       assert.deepEqual(await Promise.all(others), [CREATED, CREATED])
       await untilWaiting(sql)
-      // The one that waits holds up no later ones.
+      // The waiting creation doesn't delay later ones.
       assert.deepEqual(await Promise.all(['Three', 'Four'].map((name) => creator.create(name))), [
         CREATED,
         CREATED,
@@ -168,7 +169,7 @@ describe('Creations of an organization at the same time', () => {
     assert.deepEqual(await waiting, { outcome: 'replayed', reply: 'the first' })
   })
 
-  test('are not written once the caller has stopped waiting', async (t) => {
+  test("aren't written once the caller has stopped waiting", async (t) => {
     const creator = await openCreator(t)
     const inTime: Promise<unknown>[] = []
     await sql.begin(async (tx) => {
@@ -177,7 +178,7 @@ describe('Creations of an organization at the same time', () => {
       await untilWaiting(sql, 1)
       inTime.push(creator.create('Two'))
       await untilWaiting(sql, 2)
-      // Both statements are under way, and this one waits for the next.
+      // Both statements are running, and this one waits for the next.
       const late = assert.rejects(creator.create('Late', null, 20), { code: 'store_unavailable' })
       assert.equal(creator.store.connectionUse?.().waiting, 1)
       await late
@@ -191,7 +192,7 @@ describe('Creations of an organization at the same time', () => {
     )
   })
 
-  test('are not sent alone after a batch that has taken all their time', async (t) => {
+  test("aren't sent on their own if the batch has used up all their time", async (t) => {
     const server = createDatabase(database.url)
     let statements = 0
     const bytesFor: typeof server.bytesFor = (...call) => {
@@ -211,7 +212,7 @@ describe('Creations of an organization at the same time', () => {
     assert.equal(statements, 2)
   })
 
-  test('of leads tell an unknown business from known ones', async (t) => {
+  test('of leads distinguish unknown businesses from known ones', async (t) => {
     const { store, organizationId } = await openCreator(t)
     const key = newKey()
     await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
@@ -229,7 +230,7 @@ describe('Creations of an organization at the same time', () => {
     assert.deepEqual(outcomes, [CREATED, { outcome: 'no_business' }, CREATED, { outcome: 'no_business' }])
   })
 
-  test('of leads walk no table, also in a session that has planned them for empty tables', async (t) => {
+  test("of leads don't scan any table, even in a session that planned them for empty tables", async (t) => {
     const own = await createTestDatabase()
     t.after(() => own.drop())
     const server = createDatabase(own.url)
@@ -249,7 +250,7 @@ describe('Creations of an organization at the same time', () => {
     const [organizationId, key] = ['org_planned', newKey()]
     await store.apiKeys.insert({ organizationId, limit: 10, key, entry: newEntry() })
     const one = own.sql({ max: 1 })
-    // As the sessions of a store.
+    // Same as in the store's sessions.
     await one`set enable_seqscan = off`
     await one`vacuum analyze`
     const create = async () =>
@@ -267,7 +268,7 @@ describe('Creations of an organization at the same time', () => {
       const plan = row?.['QUERY PLAN'][0].Plan
       return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
     }
-    // From the sixth time on the session keeps one plan.
+    // From the sixth time on, the session keeps one plan.
     for (let time = 0; time < 8; time++) await read()
     await one`
       insert into business_api.businesses (organization_id, id, name)

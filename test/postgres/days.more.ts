@@ -12,7 +12,8 @@ import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_
 import { makeDay } from '../_days.ts'
 import { until } from '../faults/_fixture.ts'
 
-// The days of events and deliveries: made ahead, read one by one, retained for what is open, and dropped as a whole.
+// The days of events and deliveries: created ahead, read one at a time, retained for open deliveries, and dropped
+// as a whole.
 
 const DAY_MS = 86_400_000
 const RETENTION_MS = 30 * DAY_MS
@@ -47,10 +48,14 @@ const ago = (days: number): Date => new Date(Date.now() - days * DAY_MS)
 const purge = (by: PostgresStore = store) =>
   by.deliveries.continuePurge({ eventsAfterMs: RETENTION_MS, limit: 1000, share: 1 })
 
-/** As if days that were checked had been checked long ago. */
+/** Pretends that checked days were checked a long time ago. */
 const letTimePass = () => sql`update business_api.event_days set checked_at = null`
 
-/** Makes a day with events, each delivered after an attempt. @returns the name of the day and the ids of the deliveries */
+/**
+ * Creates a day with events, each delivered after one attempt.
+ *
+ * @returns the name of the day and the ids of the deliveries
+ */
 async function fillDay(
   at: Date,
   count: number,
@@ -89,7 +94,7 @@ async function isThere(name: string): Promise<boolean> {
 const recover = (ids: readonly string[]) =>
   store.deliveries.recover({ organizationId: ORGANIZATION, ids, filter: {}, limit: 100, entry: newEntry() })
 
-describe('Days are made', () => {
+describe('Days are created', () => {
   test('by migrate, from now to a week ahead, without a gap', async () => {
     const days = await sql<{ begins_at: Date; ends_at: Date; begins: string; ends: string }[]>`
       select begins_at, ends_at, begins, ends from business_api.event_days order by begins`
@@ -103,7 +108,7 @@ describe('Days are made', () => {
   })
 
   for (const width of [1, 4]) {
-    test(`by a publisher under least privileges where no loop has made any, by two at once, ${width} days wide`, async () => {
+    test(`by a publisher with minimum privileges if no loop has created any, by two at once, ${width} days wide`, async () => {
       const fresh = await createTestDatabase()
       const owner = fresh.sql({ max: 1 })
       const role = `business_api_publisher_${randomUUID()}`
@@ -133,7 +138,7 @@ describe('Days are made', () => {
     })
   }
 
-  test('by a publisher in a transaction that does not see the days of another one', async () => {
+  test("by a publisher in a transaction that doesn't see the days of another one", async () => {
     const fresh = await createTestDatabase()
     const owner = fresh.sql({ max: 2 })
     try {
@@ -168,7 +173,7 @@ describe('Days are made', () => {
     const publish = (by: ISql) =>
       by`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
 
-    test('whose temporary types have names of PostgreSQL, which the owner’s functions do not take', async () => {
+    test("without using its temporary types that are named like PostgreSQL's", async () => {
       const publisher = fresh.sql({ max: 1, connection: { role } })
       await publisher.unsafe(`
         create function pg_temp.run(value anyelement) returns boolean language plpgsql as $$
@@ -181,7 +186,7 @@ describe('Days are made', () => {
       await publisher.end()
     })
 
-    test('in the last day ahead of time, while other publishers go on although the transaction is open', async () => {
+    test('ahead of time on the last day, while other publishers continue although the transaction is open', async () => {
       for (const {
         name,
       } of await owner`delete from business_api.event_days where begins_at > now() returning name`) {
@@ -191,7 +196,7 @@ describe('Days are made', () => {
       const [one, other] = [fresh.sql(options), fresh.sql(options)]
       const names = async () =>
         (await owner`select name from business_api.event_days`).map(({ name }) => name)
-      // Today, and yesterday too where the tests began before midnight.
+      // Today, and also yesterday if the tests started before midnight.
       const made = await names()
       await one.begin(async (tx) => {
         await publish(tx)
@@ -202,7 +207,7 @@ describe('Days are made', () => {
       await Promise.all([one.end(), other.end()])
     })
 
-    test('in the last two days, so that a transaction may stay open beyond the end of the present day', async () => {
+    test('on the last two days, so that a transaction may stay open beyond the end of the current day', async () => {
       for (const {
         name,
       } of await owner`delete from business_api.event_days where begins_at > now() + interval '1 day' returning name`) {
@@ -214,7 +219,7 @@ describe('Days are made', () => {
       await assertNoGap(owner)
     })
 
-    test('for a session that knew the days of a clock that went back', async () => {
+    test('for a session that knew the days before its clock was set back', async () => {
       const session = fresh.sql({ max: 1, connection: { role } })
       await publish(session)
       await session`
@@ -227,7 +232,7 @@ describe('Days are made', () => {
       await session.end()
     })
 
-    test('who cannot see the days because of row level security, and waits for no other publisher', async () => {
+    test("that can't see the days because of row-level security, and doesn't wait for other publishers", async () => {
       await owner`alter table business_api.event_days enable row level security`
       const publishers = [1, 2].map(() =>
         fresh.sql({ max: 1, connection: { role, statement_timeout: 2000 } }),
@@ -242,7 +247,7 @@ describe('Days are made', () => {
       await Promise.all(publishers.map((publisher) => publisher.end()))
     })
 
-    test('although row level security is forced on the owner and hides the days', async () => {
+    test('although row-level security is forced on the owner and hides the days', async () => {
       const own = await createEmptyDatabase()
       const admin = own.sql({ max: 1 })
       const ownerRole = `business_api_owner_${randomUUID()}`
@@ -269,7 +274,7 @@ describe('Days are made', () => {
       }
     })
 
-    test('and cannot be read past the policies of the parent, also where tables are granted by default', async () => {
+    test("and can't be read bypassing the parent's policies, even if tables are granted by default", async () => {
       await owner.unsafe(`alter default privileges grant select on tables to "${role}"`)
       const name = await makeDay(owner, ago(40))
       await owner.unsafe(`
@@ -283,7 +288,7 @@ describe('Days are made', () => {
 
   for (const width of [1, 3]) {
     for (const missing of [...TABLES, 'detached', 'row'] as const) {
-      test(`by a publisher who finds the rest of a day of width ${width}, ${missing} missing, once and not for each event`, async () => {
+      test(`by a publisher that finds only part of a day of width ${width}, ${missing} missing, once and not for each event`, async () => {
         const fresh = await createTestDatabase()
         const owner = fresh.sql({ max: 1 })
         const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
@@ -292,7 +297,7 @@ describe('Days are made', () => {
             await dropAll(owner)
             await owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
             const midnight = Math.floor(Date.now() / DAY_MS) * DAY_MS
-            // Today is not the first of the three.
+            // Today isn't the first of the three.
             await makeWideDay(owner, midnight - DAY_MS, width)
             await owner`select business_api.make_days()`
           }
@@ -332,7 +337,7 @@ describe('Days are made', () => {
     }
   }
 
-  test('as wide as the tables that are attached, where the rows are missing and the width has changed', async () => {
+  test('as wide as the attached tables if the rows are missing and the width has changed', async () => {
     for (const [before, now] of [
       [1, 3],
       [3, 1],
@@ -360,7 +365,7 @@ describe('Days are made', () => {
     }
   })
 
-  test('by a purge and by a publisher although a clock that was ahead has left a later day behind', async () => {
+  test('by a purge and by a publisher although the clock was ahead and left a later day behind', async () => {
     for (const work of [
       async () => void (await purge()),
       async () =>
@@ -380,7 +385,7 @@ describe('Days are made', () => {
     await owner`select business_api.make_day(${name}, ${from ?? ''}, ${to ?? ''})`
   }
 
-  /** Asserts that every moment of the next six days has a day. */
+  /** Asserts that there is a day for every time within the next six days. */
   async function assertNoGap(owner: Sql): Promise<void> {
     const missing = await owner`
       select moment from generate_series(now(), now() + interval '6 days', interval '1 day') as moment
@@ -395,7 +400,7 @@ describe('Days are made', () => {
   }
 })
 
-describe('A claim goes on although somebody has dropped or detached tables of the day of a claimed delivery whose process is dead', () => {
+describe('A claim continues although someone has dropped or detached tables of the day of a claimed delivery whose process is dead', () => {
   const claim = async (): Promise<readonly string[]> => {
     const { deliveries } = await store.deliveries.claim({
       token: `claim_${randomUUID()}`,
@@ -411,7 +416,7 @@ describe('A claim goes on although somebody has dropped or detached tables of th
     return deliveries.map(({ id }) => id)
   }
 
-  /** Adds a delivery of the first event of `fillDay`, to another endpoint. */
+  /** Adds a delivery of the first event of `fillDay` to another endpoint. */
   async function addDelivery(at: Date, eventId: string, attempts = 1): Promise<string> {
     const id = `${idPrefixAt('dlv', at.getTime())}${'1'.padStart(11, '0')}00002`
     await sql`
@@ -436,7 +441,7 @@ describe('A claim goes on although somebody has dropped or detached tables of th
     assert.equal(await isOpen(id), false)
   })
 
-  test('from a worker who cannot see the days because of row level security: the delivery waits', async () => {
+  test("by a worker that can't see the days because of row-level security: the delivery waits", async () => {
     const role = `business_api_worker_${randomUUID()}`
     const { name } = await fillDay(ago(12), 1)
     const id = await addDelivery(ago(12), `evt_${name}_1`)
@@ -466,7 +471,7 @@ describe('A claim goes on although somebody has dropped or detached tables of th
     { lost: ['events'], isEventLost: true },
     { lost: TABLES, isEventLost: true },
   ].entries()) {
-    test(`${lost.join(', ')} (${by}): a delivery after ${attempts} of 5 attempts waits until the tables are there again`, async () => {
+    test(`${lost.join(', ')} (${by}): a delivery after ${attempts} of 5 attempts waits until the tables are back`, async () => {
       const at = ago(2 + index)
       const { name } = await fillDay(at, 1)
       const id = await addDelivery(at, `evt_${name}_1`, attempts)
@@ -498,7 +503,7 @@ describe('A claim goes on although somebody has dropped or detached tables of th
         assert.deepEqual(claimed, [id])
         return
       }
-      // Nothing is sent without the event, of which the table was made again empty.
+      // Nothing is sent without the event, whose table was recreated empty.
       assert.deepEqual(claimed, [])
       for (let number = attempts; number < 5; number++) {
         await endLease(id)
@@ -510,11 +515,11 @@ describe('A claim goes on although somebody has dropped or detached tables of th
   }
 })
 
-describe('A host’s id of an event', () => {
+describe('A host’s event id', () => {
   const publish = (id: string) => sql`
     select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb, ${id})`
 
-  test('gives one event, also on another day, until the day is dropped', async () => {
+  test('results in one event, even on another day, until the day is dropped', async () => {
     const { name } = await fillDay(ago(40), 1)
     const id = `evt_${name}_1`
     await publish(id)
@@ -526,7 +531,7 @@ describe('A host’s id of an event', () => {
     assert.equal((await sql`select 1 from business_api.events where id = ${id}`).length, 1)
   })
 
-  test('gives one event to many publishers at once, and twice in a call', async () => {
+  test('results in one event for many concurrent publishers, and if used twice in a call', async () => {
     await Promise.all(Array.from({ length: 8 }, () => publish('evt_same')))
     const event = { id: 'evt_twice', type: 'project.completed', body: '{}' }
     await sql`select business_api.insert_events(${ORGANIZATION}, ${sql.json([event, event])})`
@@ -539,7 +544,7 @@ describe('A host’s id of an event', () => {
 })
 
 describe('An old day', () => {
-  test('is dropped as a whole, with the ids of its events, and the younger days stay', async () => {
+  test('is dropped as a whole with the ids of its events, and later days are kept', async () => {
     const old = await fillDay(ago(40), 3)
     const young = await fillDay(ago(20), 3)
     const report = await purge()
@@ -553,7 +558,7 @@ describe('An old day', () => {
     assert.deepEqual(await recover(old.ids), [])
   })
 
-  test('leaves the ids of its events, which go part by part before the purge is done', async () => {
+  test('leaves the ids of its events, which are deleted in parts before the purge is done', async () => {
     await fillDay(ago(40), 25)
     await fillDay(ago(41), 5)
     const reports = []
@@ -572,7 +577,7 @@ describe('An old day', () => {
     'of a paused endpoint': { endpoint_id: 'we_paused' },
   }
   for (const [state, values] of Object.entries(opened)) {
-    test(`stays while a delivery is ${state}, which the report names, and goes afterwards`, async () => {
+    test(`is kept while a delivery is ${state}, which is reported, and is dropped after that`, async () => {
       const { name, ids } = await fillDay(ago(40), 3)
       assert.deepEqual(await recover(ids.slice(1, 2)), ids.slice(1, 2))
       if (Object.keys(values).length > 0) await sql`update business_api.open_deliveries set ${sql(values)}`
@@ -583,7 +588,7 @@ describe('An old day', () => {
       assert.deepEqual(names, { organizationId: ORGANIZATION, endpointId })
       assert.ok(Math.abs(Date.parse(since) - ago(40).getTime()) < 60_000, since)
       assert.equal(await isThere(name), true)
-      // What need not stay is purged row by row.
+      // Everything that doesn't have to be kept is deleted row by row.
       assert.equal((await sql`select 1 from business_api.events`).length, 1)
 
       await sql`delete from business_api.open_deliveries`
@@ -595,7 +600,7 @@ describe('An old day', () => {
     })
   }
 
-  test('is named with each endpoint for which days stay, by the oldest delivery of each', async () => {
+  test('is reported with each endpoint that days are kept for, by its oldest delivery', async () => {
     for (const [days, endpointId] of [
       [50, 'we_a'],
       [45, 'we_b'],
@@ -620,7 +625,7 @@ describe('An old day', () => {
     await sql`truncate business_api.open_deliveries`
   })
 
-  test('stays for deliveries of any organization, among others with open deliveries of other days', async () => {
+  test('is kept for deliveries of any organization, among others with open deliveries on other days', async () => {
     const { name, ids } = await fillDay(ago(40), 1)
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
@@ -638,7 +643,7 @@ describe('An old day', () => {
     assert.equal(await isThere(name), false)
   })
 
-  test('stays for a delivery behind those of 100,000 other organizations, which are too many to inspect, and is named later', async () => {
+  test('is kept for a delivery after those of 100,000 other organizations, which are too many to check, and is reported later', async () => {
     const { name, ids } = await fillDay(ago(40), 1)
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
@@ -646,7 +651,7 @@ describe('An old day', () => {
       from generate_series(1, 100000) as number
       union all
       select 'org_z', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_z', now()`
-    // Without the store's limit of time for a statement.
+    // Without the store's statement timeout.
     const purgeDays = async (): Promise<unknown> => {
       const [{ report } = {}] = await sql`select business_api.purge_days(${RETENTION_MS}, 1000) as report`
       return [report.days, report.retained[0]?.organizationId, await isThere(name)]
@@ -666,7 +671,7 @@ describe('An old day', () => {
     assert.equal((await purge()).days, 1)
   })
 
-  test('is there whole after a drop that was cut off', async () => {
+  test('is still complete after an interrupted drop', async () => {
     const { name } = await fillDay(ago(40), 3)
     const cut = new Error('cut off')
     const dropping = sql.begin(async (tx) => {
@@ -680,7 +685,7 @@ describe('An old day', () => {
     assert.equal((await purge()).days, 1)
   })
 
-  test('waits for a long transaction, which nobody else waits for, and goes afterwards', async () => {
+  test('waits for a long transaction without blocking anyone else, and is dropped after that', async () => {
     const { name } = await fillDay(ago(40), 1)
     await sql.begin(async (tx) => {
       await tx`select count(*) from business_api.events`
@@ -691,7 +696,7 @@ describe('An old day', () => {
           await sql`select business_api.publish_event('org_other', 'project.completed', '{}'::jsonb, ${`evt_w_${published}`})`
         }
       })()
-      // As if the day were to go an hour ago, and then as it is: ten days ago.
+      // First as if the day should have been dropped an hour ago, and then as it really is, ten days ago.
       const [ends] = await sql<{ ms: number }[]>`
         select (extract(epoch from now() - ends_at) * 1000 - 3600000)::float8 as ms from business_api.event_days where name = ${name}`
       for (const eventsAfterMs of [ends?.ms ?? assert.fail(), RETENTION_MS]) {
@@ -710,7 +715,7 @@ describe('An old day', () => {
           'tried again after a minute, later after ten',
         )
       }
-      // The transaction is still open: who waited for it would not come to an end.
+      // The transaction is still open, so waiting for it would never end.
       isOver = true
       await publishing
       assert.ok(published > 1, `${published} published`)
@@ -720,7 +725,7 @@ describe('An old day', () => {
     assert.equal(await isThere(name), false)
   })
 
-  test('stays with the event of a publisher that commits while the drop waits, and is not locked any longer', async () => {
+  test("is kept with the event of a publisher that commits during the drop, and isn't locked any longer", async () => {
     const { name } = await fillDay(ago(40), 0)
     const [publisher, purger] = await Promise.all([sql.reserve(), sql.reserve()])
     const [{ pid } = {}] = await purger`select pg_backend_pid() as pid`
@@ -731,7 +736,7 @@ describe('An old day', () => {
        )`
     const id = `${idPrefixAt('dlv', ago(40).getTime())}${'1'.padStart(16, '0')}`
 
-    /** The drop gives up after half a second, before the commit, where the machine is busy: false then. */
+    /** Returns `false` if the drop gave up after half a second, before the commit, because the machine is busy. */
     async function isFoundByDrop(): Promise<boolean> {
       await letTimePass()
       await sql`truncate business_api.open_deliveries`
@@ -763,7 +768,7 @@ describe('An old day', () => {
   })
 
   for (const lost of [['events'], ['finished_deliveries'], ['delivery_attempts'], TABLES]) {
-    test(`goes although somebody has dropped ${lost.join(', ')} of the day`, async () => {
+    test(`is dropped although someone has dropped its ${lost.join(', ')}`, async () => {
       const { name } = await fillDay(ago(41), 1)
       const { name: younger } = await fillDay(ago(40), 1)
       for (const parent of lost) await sql.unsafe(`drop table business_api.${parent}_${name}`)
@@ -777,27 +782,27 @@ describe('An old day', () => {
     })
   }
 
-  test('is reported as a lag while a long transaction keeps it', async () => {
+  test('is reported as a lag while a long transaction prevents the drop', async () => {
     await fillDay(ago(41), 1)
     const { name: younger } = await fillDay(ago(40), 1)
     await sql.begin(async (tx) => {
       await tx`select count(*) from business_api.events`
       const { days, lagMs } = await purge()
       assert.equal(days, 0)
-      // The next part would wait for the same transaction on behalf of the other day.
+      // The next part would wait for the same transaction because of the other day.
       const [other] = await sql`
         select checked_at > now() - interval '1 minute' as is_later from business_api.event_days where name = ${younger}`
       assert.equal(other?.is_later, true, 'one long wait in ten minutes')
-      // The older day ended 40 to 41 days ago, and was to go two and a half days after the retention.
+      // The older day ended 40 to 41 days ago and should have been dropped two and a half days after the retention.
       assert.ok(lagMs !== null && lagMs > 7 * DAY_MS && lagMs < 9 * DAY_MS, `${lagMs} ms`)
     })
     await letTimePass()
     assert.deepEqual([(await purge()).days, (await purge()).days, (await purge()).lagMs], [1, 1, 0])
   })
 
-  test('goes although transactions that publish overlap all the time, and each is longer than a short wait', async () => {
+  test('is dropped although there are always overlapping transactions that publish, each longer than a short wait', async () => {
     const { name } = await fillDay(ago(40), 1)
-    // Far above the short wait of a drop, during which a publisher waits behind the drop.
+    // Much longer than the short wait of a drop, during which a publisher waits behind it.
     const hosts = database.sql({ max: 8, connection: { lock_timeout: 20_000 } })
     let isOver = false
     const publishing = Array.from({ length: 8 }, async (_, number) => {
@@ -821,13 +826,13 @@ describe('An old day', () => {
     assert.deepEqual([dropped, await isThere(name)], [1, false])
   })
 
-  test('goes although a dozen older days are retained', async () => {
+  test('is dropped although a dozen older days are retained', async () => {
     for (let age = 60; age > 48; age--) {
       const { ids } = await sql.begin((tx) => fillDay(ago(age), 1, tx))
       await recover(ids)
     }
     const { name } = await sql.begin((tx) => fillDay(ago(40), 1, tx))
-    // Each minute a part, as a loop does when a part has left nothing to do.
+    // One part per minute, like a loop when a part has left nothing to do.
     for (let minute = 0; minute < 15 && (await isThere(name)); minute++) {
       await purge()
       await sql`update business_api.event_days set checked_at = checked_at - interval '1 minute'`
@@ -837,7 +842,7 @@ describe('An old day', () => {
     assert.equal(retained?.count, 12)
   })
 
-  test('is not dropped under repeatable read while it has rows, because a redelivery might be invisible', async () => {
+  test("isn't dropped under repeatable read while it has rows, because a redelivery might be invisible", async () => {
     const { name } = await fillDay(ago(40), 1)
     const purgeStrictly = () =>
       sql.begin('isolation level repeatable read', async (tx) => {
@@ -852,7 +857,7 @@ describe('An old day', () => {
   })
 })
 
-test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, and all go on', async () => {
+test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, and everything continues', async () => {
   const LIMIT = { failures: 1_000_000, failingMs: 1e12 }
   let isOver = false
   let delivered = 0
@@ -925,9 +930,9 @@ test('days are dropped while others publish, claim, write results, list and rede
       await sleep(10)
     }),
   ]
-  // Finished deliveries of the old days are purged row by row too, unless a day is dropped first.
+  // Finished deliveries of the old days are also deleted row by row, unless a day is dropped first.
   for (let age = 40; age < 50; age++) {
-    // In one transaction, because an empty old day would be dropped at once.
+    // In one transaction, because an empty old day would be dropped immediately.
     days.push(await sql.begin((tx) => fillDay(ago(age), 50, tx)))
     await untilAllGoOn()
   }
@@ -947,7 +952,7 @@ test('days are dropped while others publish, claim, write results, list and rede
   assert.ok(left?.count < days.length, 'days were dropped')
 })
 
-/** Writes an event of the log behind the store's back. */
+/** Adds an event to the log without using the store. */
 async function insertEvent(id: string, publishedAt: Date): Promise<void> {
   await makeDay(sql, publishedAt)
   await sql`
@@ -957,8 +962,8 @@ async function insertEvent(id: string, publishedAt: Date): Promise<void> {
     )`
 }
 
-describe('The log of events', () => {
-  test('has the order of publishing over all days', async () => {
+describe('The event log', () => {
+  test('is in the order of publishing across all days', async () => {
     const events: readonly [id: string, daysAgo: number][] = [
       ['newest', 0.1],
       ['second', 1],
@@ -1000,7 +1005,7 @@ describe('The log of events', () => {
     assert.deepEqual(idsOf(later), newestFirst.slice(0, 4).reverse())
   })
 
-  test('finds every event by its id: the library’s, the host’s, and the host’s in the form of the library', async () => {
+  test('finds every event by its id: generated by the library, by the host, and by the host in the library’s format', async () => {
     const old = await fillDay(ago(20), 1)
     const ofOwn = `evt_${old.name}_1`
     const late = `${idPrefixAt('evt', ago(15).getTime())}0000000000000001`
@@ -1012,7 +1017,7 @@ describe('The log of events', () => {
       insert into business_api.event_ids (organization_id, id, delivery_prefix)
       select organization_id, id, delivery_prefix from business_api.events where id = ${known}`
     await insertEvent(made, ago(10))
-    // An id from before the days has no row in event_ids, or that of a second publishing, which wrote no event.
+    // An id from before the days has no row in event_ids, or that of a second publishing that wrote no event.
     await insertEvent('before-days', ago(12))
     await insertEvent('twice', ago(12.5))
     await sql`
@@ -1032,7 +1037,7 @@ describe('The log of events', () => {
   })
 })
 
-test('Finished deliveries are listed the newest first, of every filter, and of no more days than the page needs', async () => {
+test('Finished deliveries are listed latest first, for every filter, from no more days than the page needs', async () => {
   const days = [(await fillDay(ago(10), 5)).ids, (await fillDay(ago(20), 5)).ids]
   await sql`update business_api.finished_deliveries set endpoint_id = 'we_2' where id like '%3_____'`
   await sql`update business_api.finished_deliveries set state = 'skipped' where id like '%4_____'`
@@ -1064,8 +1069,8 @@ test('Finished deliveries are listed the newest first, of every filter, and of n
   }
 })
 
-describe('Days are read one by one', () => {
-  /** The days whose indexes work has searched, by table. */
+describe('Days are read one at a time', () => {
+  /** Returns the days whose indexes `work` has searched, by table. */
   async function daysReadBy(
     work: (tx: ISql) => Promise<unknown>,
   ): Promise<Record<string, readonly string[]>> {
@@ -1087,7 +1092,7 @@ describe('Days are read one by one', () => {
     return read
   }
 
-  test('by claims, by the reading of claimed deliveries, and by the writing of results', async () => {
+  test('by claims, when reading claimed deliveries, and when writing results', async () => {
     const old = await fillDay(ago(20), 5)
     await fillDay(ago(10), 5)
     await recover(old.ids)
@@ -1118,11 +1123,11 @@ describe('Days are read one by one', () => {
     const written = await daysReadBy(
       (tx) => tx`select business_api.write_attempt_results(${tx.json([result])}, 50, 1000)`,
     )
-    // The activity counts a delivery that arrived in an earlier round once: that is looked up in the delivery's own day.
+    // A delivery that arrived in an earlier round is counted once, which requires a lookup in the delivery's own day.
     assert.deepEqual(written, { delivery_attempts: [old.name] })
   })
 
-  test('by the lookup of a delivery', async () => {
+  test('when looking up a delivery', async () => {
     const { name, ids } = await fillDay(ago(20), 5)
     await fillDay(ago(10), 5)
     const [plan] = await sql`
@@ -1131,7 +1136,7 @@ describe('Days are read one by one', () => {
     assert.match(String(plan?.['QUERY PLAN']), new RegExp(`finished_deliveries_${name}`))
   })
 
-  test('by the lookup of an event, also the first one of a session, and by its deliveries', async () => {
+  test('when looking up an event, even the first one of a session, and its deliveries', async () => {
     const own = await fillDay(ago(20), 5)
     const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
     await insertEvent(made, ago(10))
@@ -1155,7 +1160,7 @@ describe('Days are read one by one', () => {
     }
   })
 
-  test('by a page of the delivery log: the newest first, and no more than the page needs', async () => {
+  test('by a page of the delivery log: latest first, and no more than the page needs', async () => {
     const old = await fillDay(ago(20), 5)
     const young = await fillDay(ago(10), 60)
     const lines = await sql`

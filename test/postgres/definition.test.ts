@@ -10,8 +10,8 @@ import {
 } from '../../lib/postgres/schema/migration-texts.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
-// The definition of the database: sql/ has one file for each noun, and each object in one place. Whoever migrates from version to
-// version gets the same schema as whoever starts with the newest definition.
+// The definition of the database: sql/ has one file per kind of object, and each object is in one place. Migrating from
+// version to version results in the same schema as starting with the latest definition.
 
 let databases: TestDatabase[] = []
 
@@ -27,7 +27,7 @@ async function open(): Promise<Sql> {
   return database.sql({ max: 1 })
 }
 
-/** Reads every object of the schema with its definition, privileges and, for a table, the columns in order. */
+/** Reads every object of the schema with its definition, its privileges and, for a table, its columns in order. */
 async function readObjects(sql: Sql): Promise<Record<string, string>> {
   const rows = await sql<{ name: string; definition: string }[]>`
     select * from (
@@ -68,7 +68,7 @@ async function readObjects(sql: Sql): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, definition }) => [name, definition]))
 }
 
-/** Reads the rows that an installation begins with, and what the tables of its days have. */
+/** Reads the rows of a new installation and the contents of its day tables. */
 async function readContents(sql: Sql): Promise<unknown> {
   const [limits, progress] = [
     await sql`select to_jsonb(l)::text as row from business_api.event_limits l`,
@@ -83,7 +83,7 @@ async function readContents(sql: Sql): Promise<unknown> {
   return { limits: [...limits], progress: [...progress], partitions: [...partitions], schema }
 }
 
-/** The file name of a migration after those of the package. */
+/** Returns the file name of a migration after those of the package. */
 function nextName(noun: string): string {
   return `${String(Object.keys(readMigrationTexts()).length + 1).padStart(4, '0')}-${noun}.sql`
 }
@@ -109,8 +109,8 @@ describe('the definition of the database', () => {
     }
   })
 
-  test('has nothing that a later statement of the same file replaces', () => {
-    // A function with its parameters: an overload replaces nothing.
+  test('has nothing that a later statement in the same file replaces', () => {
+    // A function includes its parameters, because an overload doesn't replace anything.
     const names = Object.entries(readDefinition()).flatMap(([file, text]) =>
       [
         ...text.matchAll(
@@ -129,7 +129,7 @@ describe('the definition of the database', () => {
 })
 
 describe('the baseline and the migrations', () => {
-  test('make the schema of the definition', async () => {
+  test('create the schema of the definition', async () => {
     const [migrated, defined] = [await open(), await open()]
     await migrateFrom(migrated, readMigrationTexts())
     await install(defined, readDefinition())
@@ -159,7 +159,7 @@ revoke execute on function business_api.is_late from public;
     }
   }
 
-  test('and a made-up next migration make the schema of the edited definition', async () => {
+  test('and a made-up next migration create the schema of the edited definition', async () => {
     const [migrated, defined, other] = [await open(), await open(), await open()]
     await migrateFrom(migrated, { ...readMigrationTexts(), [nextName('deadlines')]: MIGRATION })
     await install(defined, nextDefinition('deadline timestamptz'))
@@ -168,7 +168,7 @@ revoke execute on function business_api.is_late from public;
     assert.notDeepEqual(await readObjects(migrated), await readObjects(other), 'the comparison sees a type')
   })
 
-  test(`begin with ${BASELINE}`, () => {
+  test(`start with ${BASELINE}`, () => {
     assert.equal(Object.keys(readMigrationTexts())[0], BASELINE)
   })
 })

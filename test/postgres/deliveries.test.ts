@@ -17,7 +17,7 @@ import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 import { useDatabase } from '../_use-database.ts'
 
-// Deliveries on PostgreSQL: locks, and the rows that a claim reads.
+// Deliveries in PostgreSQL: locks, and the rows that a claim reads.
 
 const DAY_MS = 86_400_000
 
@@ -71,7 +71,7 @@ describe('deliveries in PostgreSQL', () => {
 
   const LIMIT = { failures: 50, failingMs: 1000 }
 
-  test('a claim reads no endpoint without due retries: thousands of such endpoints would take too long', async () => {
+  test("a claim doesn't read endpoints without due retries, because thousands of them would take too long", async () => {
     for (const id of ['org_a', 'org_b']) {
       await addEndpoint(id)
       await publish(id, `evt_${id}`)
@@ -89,7 +89,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.equal((await claim('second')).deliveries.length, 2)
   })
 
-  test('500 due retries of a paused endpoint hide no retry of another organization', async () => {
+  test("500 due retries of a paused endpoint don't hide a retry of another organization", async () => {
     for (const [organizationId, state, count, hours] of [
       ['org_paused', 'paused', 500, 2],
       ['org_retrying', 'enabled', 1, 1],
@@ -119,7 +119,7 @@ describe('deliveries in PostgreSQL', () => {
     await sql`delete from business_api.open_deliveries where organization_id = 'org_paused'`
   })
 
-  test('a lock on the row of an endpoint keeps no attempt from being recorded', async () => {
+  test("a lock on an endpoint's row doesn't prevent attempts from being recorded", async () => {
     await addEndpoint('org_held')
     await publish('org_held', 'evt_held')
     const [delivery] = (await claim('held')).deliveries
@@ -132,7 +132,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.deepEqual([details?.state, details?.attemptLog.length], ['pending', 1])
   })
 
-  test('a delivery that is redelivered during a purge stays', async () => {
+  test('a delivery that is redelivered during a purge is kept', async () => {
     await addEndpoint('org_old')
     await publish('org_old', 'evt_old')
     await finishDeliveries(sql, 'failed', sql`organization_id = 'org_old'`)
@@ -218,8 +218,8 @@ describe('deliveries in PostgreSQL', () => {
   })
 })
 
-describe('A session that made its plans when a single delivery was open, beside thousands of deliveries and events', () => {
-  // The waiting deliveries come first in the keys.
+describe('A session that planned its statements with a single open delivery, and now has thousands of deliveries and events', () => {
+  // The waiting deliveries come first in key order.
   const PAUSED = 'org_a'
   const BUSY = 'org_b'
   const WAITING = 5000
@@ -245,7 +245,7 @@ describe('A session that made its plans when a single delivery was open, beside 
     }
     await sql`update business_api.webhook_endpoints set state = 'paused' where organization_id = ${PAUSED}`
     await publish(PAUSED, WAITING)
-    // Of the busy organization, in the day of its deliveries.
+    // For the busy organization, on the day of its deliveries.
     await sql`
       insert into business_api.events (organization_id, id, type, body, delivery_prefix)
       select ${BUSY}, 'evt_early_' || number, 'project.completed', '{}',
@@ -257,7 +257,7 @@ describe('A session that made its plans when a single delivery was open, beside 
   const publish = (organizationId: string, count: number) => sql`
     select count(business_api.publish_event(${organizationId}, 'project.completed', '{}'::jsonb)) from generate_series(1, ${count}::int)`
 
-  /** Publishes until a number of deliveries is due. */
+  /** Publishes until this many deliveries are due. */
   async function fill(count: number): Promise<void> {
     const [open] = await sql`
       select count(*)::int as count from business_api.open_deliveries where organization_id = ${BUSY}`
@@ -309,7 +309,7 @@ describe('A session that made its plans when a single delivery was open, beside 
       limit,
     )
 
-  /** The verbs of loops. Each returns the number of deliveries that it has found. */
+  /** The calls of loops. Each returns the number of deliveries it has found. */
   const verbs = {
     'read() and release()': async () => {
       const claims = await claim()
@@ -348,7 +348,7 @@ describe('A session that made its plans when a single delivery was open, beside 
     },
   }
 
-  /** The entries of indexes and rows of open deliveries that this transaction has read. */
+  /** Returns how many index entries and rows of open deliveries this transaction has read. */
   async function countRead(): Promise<number> {
     const [read] = await sql`
       select sum(pg_stat_get_xact_tuples_returned(oid))::int as count from (
@@ -359,7 +359,7 @@ describe('A session that made its plans when a single delivery was open, beside 
     return read?.count
   }
 
-  /** The pages of the indexes of events that this transaction has read. */
+  /** Returns how many pages of the event indexes this transaction has read. */
   async function countPages(): Promise<number> {
     const [read] = await sql`
       select sum(pg_stat_get_xact_blocks_fetched(indexrelid))::int as count from pg_index
@@ -398,7 +398,7 @@ async function insertEndpoint({ endpoints }: PostgresStore, organizationId: stri
   })
 }
 
-/** The verbs of loops in a single session, whose plans and counters a test means. */
+/** The calls of loops in a single session, so a test knows its plans and counters. */
 function deliveriesOf(sql: Sql): DeliveryStore {
   const row: Database['row'] = async (build) => {
     const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
@@ -408,7 +408,7 @@ function deliveriesOf(sql: Sql): DeliveryStore {
   return createDeliveryStore({ row, rowFor, wakeUp: { signal() {} } } as unknown as Database)
 }
 
-/** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */
+/** Inserts delivered deliveries with one event each, without updating the table statistics. */
 async function insertDelivered(sql: Sql, count: number): Promise<void> {
   await sql`
     with event as (

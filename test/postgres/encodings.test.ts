@@ -5,7 +5,7 @@ import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { migrate } from '../../lib/postgres.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
-describe('a database whose encoding is not UTF-8', () => {
+describe("a database whose encoding isn't UTF-8", () => {
   let database: TestDatabase
   let sql: Sql
 
@@ -16,7 +16,7 @@ describe('a database whose encoding is not UTF-8', () => {
   after(() => database.drop())
 
   for (const encoding of ['LATIN1', 'WIN1252', 'EUC_JP', 'SQL_ASCII'])
-    test(`is rejected before the first file, and nothing is left: ${encoding}`, async (context) => {
+    test(`is rejected before the first file, and nothing is left behind: ${encoding}`, async (context) => {
       const name = `encoding_${encoding.toLowerCase()}_${process.pid}`
       const [server] = await sql`select current_setting('server_version_num')::int as version`
       const provider = server?.version >= 150_000 ? 'locale_provider libc' : ''

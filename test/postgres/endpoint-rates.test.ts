@@ -17,8 +17,9 @@ import { addEndpoint, publish } from '../bench/deliveries/parts.ts'
 import { success as delivered, failure as failed } from '../contract/delivering.ts'
 import { randomOf } from './_sync.ts'
 
-// The rules of an endpoint's rate exist twice: lib/webhooks/endpoint-rate.ts for the store in memory, and sql/44-endpoint-rates.sql.
-// The same steps are taken with both, by a clock that the tests drive, and every field is compared after each.
+// The rules for endpoint rates exist twice: in lib/webhooks/endpoint-rate.ts for the memory store, and in
+// sql/44-endpoint-rates.sql. We run the same steps with both, using a clock driven by the tests, and compare all fields
+// after each step.
 
 let database: TestDatabase
 let sql: Sql
@@ -27,13 +28,16 @@ useDatabase((used) => {
   ;({ database, sql, store } = used)
 }, 1)
 
-/** A claim takes as many as it may, up to a number. */
+/** A claim that takes as many as it may, up to a limit. */
 interface ClaimStep {
   readonly afterMs: number
   readonly claim: number
 }
 
-/** The results of attempts that began some milliseconds ago; `of`: the number of the claim, default the last. */
+/**
+ * The results of attempts that started some milliseconds ago. `of` is the number of the claim and defaults to
+ * the last one.
+ */
 interface ResultStep {
   readonly afterMs: number
   readonly of?: number
@@ -66,7 +70,7 @@ const rejection = (afterMs = 0, askedMs = 0, more: Partial<ResultStep> = {}): Re
 const failure = (failures: number): ResultStep => ({ afterMs: 0, failedAgoMs: 0, failures })
 const times = (count: number, steps: readonly Step[]): Step[] =>
   Array.from({ length: count }, () => steps).flat()
-/** A back-off of a second whose probe succeeds. */
+/** A backoff of one second whose probe succeeds. */
 const LEARNED: readonly Step[] = [claimOf(), rejection(), claimOf(1000), success()]
 
 const SEQUENCES: Readonly<Record<string, readonly Step[]>> = {
@@ -163,7 +167,7 @@ interface Row {
   readonly probe: string | null
 }
 
-/** Takes steps with both, and compares. The claims of the test are rows of open_deliveries, as those of a loop. */
+/** Runs steps with both and compares them. The test's claims are rows of open_deliveries, like those of a loop. */
 async function compare(steps: readonly Step[], maxPerSecond: number | null): Promise<void> {
   const [endpoint] = await sql`
     update business_api.webhook_endpoints set max_per_second = ${maxPerSecond} returning organization_id, id`
@@ -243,7 +247,10 @@ async function compare(steps: readonly Step[], maxPerSecond: number | null): Pro
   }
 }
 
-/** Moments are equal to a hundredth of a millisecond, because PostgreSQL rounds to microseconds; other figures to eight digits. */
+/**
+ * Times are equal to a hundredth of a millisecond, because PostgreSQL rounds to microseconds. Other numbers are equal
+ * to eight digits.
+ */
 function assertEqual(row: Row | null, known: EndpointRate | null, name: string): void {
   const digits = (value: number | null) => value && Number(value.toPrecision(8))
   const rounded = (each: Row | null) =>
@@ -263,7 +270,7 @@ function assertEqual(row: Row | null, known: EndpointRate | null, name: string):
   assert.deepEqual(rounded(row && { ...row, ...moments }), rounded(known), name)
 }
 
-describe('The rates of endpoints in memory and in SQL', () => {
+describe('Endpoint rates in memory and in SQL', () => {
   beforeEach(async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.endpoint_rates, business_api.open_deliveries, business_api.events`
     await addEndpoint(store, 'org_1', 'https://receiver.test/')
@@ -278,7 +285,7 @@ describe('The rates of endpoints in memory and in SQL', () => {
   }
 
   for (let seed = 1; seed <= 8; seed++) {
-    test(`are equal after each of 150 steps at random, seed ${seed}`, () => {
+    test(`are equal after each of 150 random steps, seed ${seed}`, () => {
       const random = randomOf(seed)
       const pick = <T>(values: readonly [T, ...T[]]): T => values[random(values.length)] ?? values[0]
       const steps = Array.from({ length: 150 }, (): Step => {
@@ -307,7 +314,7 @@ describe('The rates of endpoints in memory and in SQL', () => {
   }
 })
 
-test('A receiver that rejects one request in twenty, whatever the rate, gets as many in the tenth hour as in the first', () => {
+test('A receiver that rejects one in twenty requests, whatever the rate, gets as many in the tenth hour as in the first', () => {
   const known = createEndpointRate(null)
   const random = randomOf(1)
   const taken = Array.from({ length: 10 }, () => 0)
@@ -353,7 +360,7 @@ describe('The locks of rates', () => {
     for (let event = 0; event < 300; event++) await publish(store, 'org_1')
   })
 
-  test('hold up no release, so that two calls cannot wait for each other', async () => {
+  test("don't block releases, so two calls can't wait for each other", async () => {
     const { deliveries } = await store.deliveries.claim({ ...request, token: 'held' })
     const claims = deliveries.map(({ organizationId, id }) => ({
       organizationId,
@@ -367,7 +374,7 @@ describe('The locks of rates', () => {
     assert.equal(released, 'released')
   })
 
-  test('are taken in one order by claims, results and releases of four processes', async () => {
+  test('are taken in the same order by claims, results and releases of four processes', async () => {
     const stores = Array.from({ length: 4 }, () => createPostgresStore(database.url))
     const endsAt = performance.now() + 4000
     const work = async ({ deliveries: verbs }: PostgresStore, worker: number) => {
@@ -392,7 +399,7 @@ describe('The locks of rates', () => {
         await verbs.writeResults([...late, ...now], NEVER)
         late = later
         await verbs.release(results.filter((_, place) => place % 3 === 2))
-        // The endpoints are probed again at once.
+        // The endpoints are probed again immediately.
         if (random(4) === 0) await verbs.writeResults(late.splice(0), NEVER)
       }
     }
@@ -407,7 +414,7 @@ describe('The locks of rates', () => {
     })()
     await Promise.all([...stores.map(work), probing])
     await Promise.all(stores.map((each) => each.close()))
-    // Sessions report what they count within a second.
+    // Sessions report their counters within a second.
     await sleep(1500)
     const [counts] = await sql`select deadlocks::int from pg_stat_database where datname = current_database()`
     assert.equal(counts?.deadlocks, 0)

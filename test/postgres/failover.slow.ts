@@ -14,12 +14,12 @@ import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
 import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { type ReplicatedServer, startPrimary, startReplica } from './_replica.ts'
 
-// A primary and a streaming replica change places behind an address, while callers call all the time.
+// A primary and a streaming replica switch roles behind an address while callers keep sending requests.
 
 const CALLERS = 8
-/** The time for which the address leads to a server in recovery. */
+/** How long the address points to a server in recovery, in ms. */
 const READ_ONLY_MS = 3000
-/** From the moment on when the address leads to a primary. */
+/** Maximum time until requests succeed once the address points to a primary, in ms. */
 const SERVED_WITHIN_MS = 5000
 
 describe('failover to a streaming replica', () => {
@@ -46,13 +46,13 @@ describe('failover to a streaming replica', () => {
     return first.url.replace(/127\.0\.0\.1:\d+/, hosts)
   }
 
-  test('one address: 503 while the address leads to a server in recovery, and service with a primary', async (t) => {
+  test('one address: 503 while it points to a server in recovery, and normal service with a primary', async (t) => {
     const store = createPostgresStore(urlOf(address.port))
     t.after(() => store.close())
     const calls = callAllTheTime(t, store, key)
     await calls.untilServed()
 
-    // The primary goes, and the address leads to the replica, still in recovery.
+    // The primary goes down, and the address points to the replica, which is still in recovery.
     await first.stopServer()
     address.leadTo(second.port)
     await sleep(READ_ONLY_MS)
@@ -61,7 +61,7 @@ describe('failover to a streaming replica', () => {
     await calls.untilServed()
     calls.report(t, 'replica promoted', [200, 503])
 
-    // The former primary comes back as a standby, and the address leads to the standby for a while.
+    // The former primary comes back as a standby, and the address points to it for a while.
     await first.follow(second)
     await first.startServer()
     address.leadTo(first.port)
@@ -71,7 +71,7 @@ describe('failover to a streaming replica', () => {
     await sleep(READ_ONLY_MS)
     calls.report(t, 'former primary in recovery', [503])
 
-    // New connections lead to the new primary; connections to the former primary stay open.
+    // New connections go to the new primary, but connections to the former primary stay open.
     address.leadTo(second.port)
     await calls.untilServed()
     calls.clear()
@@ -79,13 +79,13 @@ describe('failover to a streaming replica', () => {
     calls.report(t, 'new primary', [200])
   })
 
-  test('several hosts: target_session_attrs finds the primary, other connections take any host', async (t) => {
-    // `first` is a standby now.
+  test('several hosts: target_session_attrs finds the primary, other connections use any host', async (t) => {
+    // `first` is now a standby.
     const both = urlOf(first.port, second.port)
     for (const [target, isServed] of [
       ['read-write', true],
       ['primary', true],
-      // A statement that a standby refuses is sent once more, to the next server.
+      // A statement rejected by a standby is retried once on the next server.
       ['any', true],
       ['standby', false],
       ['prefer-standby', false],
@@ -99,7 +99,7 @@ describe('failover to a streaming replica', () => {
     }
   })
 
-  test('several hosts: service returns after another change of places', async (t) => {
+  test('several hosts: service returns after another switchover', async (t) => {
     const store = createPostgresStore(`${urlOf(first.port, second.port)}?target_session_attrs=read-write`)
     t.after(() => store.close())
     const calls = callAllTheTime(t, store, key)
@@ -111,8 +111,8 @@ describe('failover to a streaming replica', () => {
   })
 })
 
-describe('failover of an installation with a name, behind PgBouncer', WITH_PGBOUNCER, () => {
-  test('its loop goes on with the promoted replica, and a loop of another name still waits', async (t) => {
+describe('failover of a named installation behind PgBouncer', WITH_PGBOUNCER, () => {
+  test('its loop continues with the promoted replica, and a loop with another name still waits', async (t) => {
     const first = await startPrimary()
     t.after(() => first.remove())
     await migrate(first.url)
@@ -179,10 +179,10 @@ function openList(store: PostgresStore, key: string): () => Promise<number> {
 }
 
 interface Calls {
-  /** Waits until every caller is served, and fails when that takes too long. */
+  /** Waits until every caller gets successful responses, and fails if that takes too long. */
   untilServed(): Promise<void>
   clear(): void
-  /** Says how often each status was answered since the last report, and fails for any that is not expected. */
+  /** Reports how often each status was returned since the last report, and fails if one of them isn't expected. */
   report(t: TestContext, phase: string, expected: readonly number[]): void
 }
 
@@ -223,7 +223,7 @@ function callAllTheTime(t: TestContext, store: PostgresStore, key: string): Call
       )
       context.diagnostic(`${phase}: ${counts.join(', ')}`)
       const unexpected = statuses.filter((status) => !expected.includes(status))
-      // The first answers of a phase may still belong to requests of the last phase.
+      // The first responses of a phase may still belong to requests of the previous phase.
       assert.deepEqual(
         unexpected.filter((status) => status !== 200),
         [],
@@ -235,10 +235,10 @@ function callAllTheTime(t: TestContext, store: PostgresStore, key: string): Call
   }
 }
 
-/** An address that can lead new connections elsewhere at any moment. */
+/** An address that can point new connections to another server at any time. */
 interface Forwarder {
   readonly port: number
-  /** Changes the target of new connections. Open connections stay unchanged. */
+  /** Changes the target of new connections. Open connections aren't affected. */
   leadTo(port: number): void
   /** Breaks all connections. */
   reset(): void

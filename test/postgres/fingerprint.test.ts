@@ -22,7 +22,7 @@ after(async () => {
   await database.drop()
 })
 
-test('the fingerprint of the package is the fingerprint of an empty database after the migrations', async () => {
+test("the package's fingerprint matches that of an empty database after migrating", async () => {
   const { current: migration } = await inspector.schema()
   const objects = await inspector.catalogue()
   if (process.env.UPDATE_SCHEMA) {

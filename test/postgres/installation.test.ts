@@ -17,7 +17,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { TODAY } from '../_days.ts'
 import { assertFailed, cliOn, jsonOf, textOf } from '../cli/_cli.ts'
 
-// A copy of the database does not send to customers: the copies are real, by `create database … template`.
+// A copy of the database doesn't send to customers. We use real copies made with `create database … template`.
 
 const ORG = 'org_copied'
 
@@ -62,7 +62,7 @@ async function administer(work: (sql: postgres.Sql) => Promise<unknown>): Promis
   await sql.end()
 }
 
-/** Copies the database of a test, as a restore of a backup does. */
+/** Copies the database of a test, like restoring a backup does. */
 async function copy(): Promise<string> {
   const url = new URL(original.url)
   const name = `${url.pathname.slice(1)}_copy`
@@ -72,13 +72,13 @@ async function copy(): Promise<string> {
   return url.href
 }
 
-/** Publishes events: two of a client. */
+/** Publishes two events of a client. */
 async function publish(url: string): Promise<void> {
   await using store = createPostgresStore(url)
   await createPlatform(store).clients.create(ORG, { name: 'Atlas' })
 }
 
-/** Gives work a loop of an installation. */
+/** Runs work with a loop of an installation. */
 async function withLoop<T>(
   url: string,
   installation: string | undefined,
@@ -104,7 +104,7 @@ async function untilHeld(loop: DeliveryLoop): Promise<void> {
 }
 
 describe('Delivery loops with an installation', () => {
-  test('the first gives the database its name, and loops of the same name deliver', async () => {
+  test('the first one names the database, and loops with the same name deliver', async () => {
     await publish(original.url)
     assert.equal((await deliver(original.url, 'production')).delivered, 2)
     await publish(original.url)
@@ -115,7 +115,7 @@ describe('Delivery loops with an installation', () => {
     ['another name', 'staging'],
     ['no name', undefined],
   ] as const)
-    test(`a loop with ${what} sends nothing from the copy, and says how to go on`, async () => {
+    test(`a loop with ${what} sends nothing from the copy, and says what to do`, async () => {
       await deliver(original.url, 'production')
       await publish(original.url)
       const url = await copy()
@@ -170,7 +170,7 @@ describe('Delivery loops with an installation', () => {
       assert.equal((await deliver(original.url, 'production')).delivered, 2)
     })
 
-  test('a loop with a name sends nothing from a copy of a database without one, until adopt', async () => {
+  test("a named loop sends nothing from a copy of an unnamed database until it's adopted", async () => {
     await deliver(original.url)
     await publish(original.url)
     const url = await copy()
@@ -206,7 +206,7 @@ describe('Delivery loops with an installation', () => {
     assert.equal((await deliver(original.url, 'production')).delivered, 2)
   })
 
-  test('doctor without a name warns on a database with one, where loops without a name wait', async () => {
+  test('doctor without a name warns about a named database, where loops without a name wait', async () => {
     await deliver(original.url, 'production')
     const { checks } = JSON.parse((await cliOn(original.url)('doctor', '--json')).stdout)
     const { level, message } = checks.find(({ name }: { name: string }) => name === 'installation')
@@ -219,7 +219,7 @@ describe('Delivery loops with an installation', () => {
     )
   })
 
-  test('the identifier of the server may be revoked', async () => {
+  test('access to the server’s identifier may be revoked', async () => {
     const sql = original.sql({ max: 1 })
     const role = `${new URL(original.url).pathname.slice(1)}_app`
     await sql.unsafe(`
@@ -241,7 +241,7 @@ describe('Delivery loops with an installation', () => {
     }
   })
 
-  test('another name on the first start of several loops at once: one wins', async () => {
+  test('different names when several loops start for the first time: one wins', async () => {
     const names = ['a', 'b', 'c', 'd']
     const done = await Promise.allSettled(names.map((name) => deliver(original.url, name)))
     assert.equal(done.filter(({ status }) => status === 'fulfilled').length, 1)
@@ -254,7 +254,7 @@ describe('Delivery loops with an installation', () => {
 })
 
 describe('Delivery loops without an installation', () => {
-  test('a copy is a notice, and never a stop, until adopt', async () => {
+  test("a copy causes a notice but never stops a loop, until it's adopted", async () => {
     await deliver(original.url)
     await publish(original.url)
     const url = await copy()
@@ -282,7 +282,7 @@ describe('Delivery loops without an installation', () => {
 })
 
 describe('deliveries cancel --pending', () => {
-  test('ends the deliveries of all organizations that are not being sent, with an audit entry for each organization', async () => {
+  test("ends the deliveries of all organizations that aren't being sent, with an audit entry for each organization", async () => {
     const sql = original.sql({ max: 1 })
     await sql`
       insert into business_api.open_deliveries
@@ -330,7 +330,7 @@ describe('deliveries cancel --pending', () => {
     )
   })
 
-  test('asks first, and is for no single delivery', async () => {
+  test("asks for confirmation, and isn't for single deliveries", async () => {
     await publish(original.url)
     const asked = cliOn(original.url, { columns: 200, answer: 'n' })
     const refused = await asked('deliveries', 'cancel', '--pending')

@@ -27,7 +27,7 @@ const urlOf = (name: Name): string => shards.databases[NAMES.indexOf(name)]?.url
 const move = (organizationId: string, to: Name) =>
   moveOrganization(new Map(NAMES.map((name) => [name, urlOf(name)])), organizationId, to)
 
-/** A process of its own. @param lookUp runs before each lookup of keys, and gets the shard and what is under way */
+/** Starts another process. @param lookUp runs before each key lookup, and gets the shard and what's running */
 function startProcess(
   t: TestContext,
   urls: Partial<Record<Name, string>> = {},
@@ -48,7 +48,7 @@ function startProcess(
     store,
     settings: createDeveloperSettings(named(store, SERVICE)),
     api: createBusinessApi(store, { logger: false, deadlineMs: 9000 }),
-    /** The shards that were asked for a key since the last call, in the order of their names. */
+    /** The shards that were asked for a key since the last call, sorted by name. */
     asked: () => asked.splice(0).toSorted(),
   }
 }
@@ -60,7 +60,7 @@ async function list(api: BusinessApi, key: string): Promise<number> {
 
 const NEW = { name: 'Key', scopes: ['clients:read'] } as const
 
-/** Gives an organization a key from before keys carried a slot. */
+/** Adds a key to an organization from before keys had a slot. */
 async function addOlderKey(organizationId: string, key = makeOlderKey()): Promise<string> {
   const sql = shards.sqlOf(organizationId)
   await sql`
@@ -69,7 +69,7 @@ async function addOlderKey(organizationId: string, key = makeOlderKey()): Promis
   return key
 }
 
-/** Tells a shard that an organization is not there. */
+/** Tells a shard that an organization isn't there. */
 async function place(name: Name, organizationId: string, to: Name, version: number): Promise<void> {
   const sql = shards.sqlsByName[NAMES.indexOf(name)]
   assert.ok(sql)
@@ -78,7 +78,7 @@ async function place(name: Name, organizationId: string, to: Name, version: numb
     values (${organizationId}, ${to}, ${version}, false)`
 }
 
-test('a new key, and a successor, carry the slot of their organization, and nothing that is shown of them does', async (t) => {
+test('new keys and successors have the slot of their organization, and no displayed part of them does', async (t) => {
   const { settings } = startProcess(t)
   const organization = organizationOn('b', 1)
   const created = await settings.apiKeys.create(organization, NEW)
@@ -89,7 +89,7 @@ test('a new key, and a successor, carry the slot of their organization, and noth
   }
 })
 
-test('a key with a slot asks the shard of the slot only, an older key asks all', async (t) => {
+test('a key with a slot only queries the slot’s shard, an older key queries all', async (t) => {
   const organization = organizationOn('b', 2)
   const { settings } = startProcess(t)
   const { key } = await settings.apiKeys.create(organization, NEW)
@@ -103,7 +103,7 @@ test('a key with a slot asks the shard of the slot only, an older key asks all',
   assert.deepEqual(asked(), [])
 })
 
-test('beside a shard that is away, keys of others are found, and known to be unknown; an older key may be there', async (t) => {
+test('while a shard is down, keys of others are found or known not to exist, but an older key may be on it', async (t) => {
   const organization = organizationOn('b', 3)
   const { settings } = startProcess(t)
   const { key, id } = await settings.apiKeys.create(organization, NEW)
@@ -117,13 +117,13 @@ test('beside a shard that is away, keys of others are found, and known to be unk
   assert.equal(await list(api, makeOlderKey()), 503)
 })
 
-test('a silent shard delays no lookup of an older key on another', async (t) => {
+test("a shard that doesn't respond doesn't delay finding an older key on another one", async (t) => {
   const older = await addOlderKey(organizationOn('b', 4))
   const { api } = startProcess(t, {}, async (name, find) => (name === 'c' ? new Promise(() => {}) : find()))
   assert.equal(await list(api, older), 200)
 })
 
-test('the key of an organization that has moved is found by processes with every map', async (t) => {
+test('the key of an organization that has moved is found by processes with any map', async (t) => {
   const organization = organizationOn('a', 1)
   const [before, after] = [startProcess(t), startProcess(t)]
   for (const each of [before, after]) await each.store.shardOf(organization)
@@ -140,13 +140,13 @@ test('the key of an organization that has moved is found by processes with every
   assert.equal(await list(before.api, newer), 200)
   assert.deepEqual(before.asked(), ['a', 'a', 'c'])
   assert.equal(await list(after.api, key), 200)
-  // Another organization of the slot may be there too. Its keys do not ask the third shard.
+  // Another organization of the slot may be there too. Its keys don't query the third shard.
   after.asked()
   assert.equal(await list(after.api, generateApiKey('bapi', slotOf(organization))), 401)
   assert.deepEqual(after.asked(), ['a', 'c'])
 })
 
-test('between two shards a key is not called unknown, whenever the process was started', async (t) => {
+test("a key isn't called unknown while it's between two shards, whenever the process was started", async (t) => {
   const organization = organizationOn('a', 2)
   const running = startProcess(t)
   const { key } = await running.settings.apiKeys.create(organization, NEW)
@@ -181,7 +181,7 @@ test('a key whose organization moves during the lookup is found', async (t) => {
   assert.equal(await list(api, older), 200)
 })
 
-test('a shard does not answer for the keys of an organization that has left, also with rows left behind', async (t) => {
+test("a shard doesn't return keys of an organization that has left, even if it still has rows", async (t) => {
   const organization = organizationOn('a', 4)
   const key = await addOlderKey(organization)
   const { store } = startProcess(t)
@@ -195,7 +195,7 @@ test('a shard does not answer for the keys of an organization that has left, als
   assert.equal((await a.store.apiKeys.identify([digestApiKey(key)])).size, 0)
 })
 
-test('an imported key is found, whatever slot it seems to carry', async (t) => {
+test('an imported key is found, whatever slot it seems to have', async (t) => {
   const organization = organizationOn('b', 5)
   const { settings, store } = startProcess(t)
   const key = generateApiKey('bapi', slotOf(organizationOn('c')))
@@ -204,7 +204,7 @@ test('an imported key is found, whatever slot it seems to carry', async (t) => {
   assert.equal(await list(createBusinessApi(named(store, SERVICE), { logger: false }), key), 200)
 })
 
-test('an import finds the digest of a revoked key on another shard, but not of rows that an organization left behind', async (t) => {
+test('an import finds the digest of a revoked key on another shard, but not in rows that an organization left behind', async (t) => {
   const [source, other] = [organizationOn('a', 5), organizationOn('b', 6)]
   const { settings } = startProcess(t)
   const { key, id } = await settings.apiKeys.create(source, NEW)

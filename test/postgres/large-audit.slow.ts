@@ -7,11 +7,12 @@ import type { Database } from '../../lib/postgres/connection/database.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// What the audit reads where an organization has a million entries. No times: pages of tables and indexes.
+// How much the audit reads if an organization has a million entries. We don't measure times but pages of
+// tables and indexes.
 
 const ENTRIES = 1_000_000
 const ORGANIZATION = 'org_large'
-/** Entries are a second apart. The rare ones are the oldest, where a scan of the ids would meet them last. */
+/** Entries are one second apart. The rare ones are the oldest, so a scan of the ids would find them last. */
 const FIRST = Date.UTC(2026, 0, 1)
 const at = (entry: number) => new Date(FIRST + entry * 1000).toISOString()
 
@@ -43,7 +44,7 @@ after(() => database.drop())
 
 type PlanMode = 'force_custom_plan' | 'force_generic_plan'
 
-/** The pages and the rows that a statement of the audit reads. */
+/** The pages and rows that a statement of the audit reads. */
 async function read(filter: AuditFilter, before: string | null, mode: PlanMode) {
   const rolledBack = new Error('rolled back')
   let pages = -1
@@ -52,7 +53,7 @@ async function read(filter: AuditFilter, before: string | null, mode: PlanMode) 
     .begin(async (tx) => {
       await tx`select set_config('plan_cache_mode', ${mode}, true)`
       const rowFor: Database['rowFor'] = async (_, build) => {
-        // Twice, as the first also reads what planning needs.
+        // Twice, because the first time includes reads for planning.
         for (let turn = 0; turn < 2; turn++) {
           const [plan] = await tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`)}`
           const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
@@ -70,7 +71,7 @@ async function read(filter: AuditFilter, before: string | null, mode: PlanMode) 
   return { pages, rows }
 }
 
-/** A period reads, beside its entries, those of AUDIT_ID_MARGIN_MS behind its end: here a day with 86,400 entries. */
+/** A period also reads the entries up to AUDIT_ID_MARGIN_MS after its end. Here it's a day with 86,400 entries. */
 const PAGES_MAX = 2500
 
 const MIDDLE = at(ENTRIES / 2)

@@ -6,8 +6,8 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeDay } from '../_days.ts'
 
-// A day of a million deliveries is dropped at once, and meanwhile no publisher and no reader waits: the locks last for some
-// milliseconds, and the files, a gigabyte, are deleted after the locks are released.
+// A day with a million deliveries is dropped at once without blocking publishers or readers. The locks are held for a
+// few milliseconds, and the files (a gigabyte) are deleted after they have been released.
 
 const DELIVERIES = 1_000_000
 const DAY_MS = 86_400_000
@@ -26,7 +26,7 @@ after(async () => {
   await database.drop()
 })
 
-test('a day of a million deliveries is dropped while others publish and read, who wait for no file to be deleted', async (t) => {
+test('a day with a million deliveries is dropped while others publish and read without waiting for files to be deleted', async (t) => {
   const at = new Date(Date.now() - 40 * DAY_MS)
   const name = await makeDay(sql, at)
   const prefix = idPrefixAt('dlv', at.getTime())
@@ -62,9 +62,9 @@ test('a day of a million deliveries is dropped while others publish and read, wh
     ),
     repeat('listMs', () => store.deliveries.list('org_1', {}, 50, null)),
   ]
-  // The first part of a session plans the statements of the purge.
+  // The first part in a session plans the statements of the purge.
   await store.deliveries.continuePurge({ eventsAfterMs: 50 * DAY_MS, limit: 1000, share: 1 })
-  // A statement of the others may be in the way.
+  // Statements of the others may be in the way.
   let days = 0
   let dropMs = 0
   for (let tries = 0; days === 0 && tries < 20; tries++) {
@@ -84,6 +84,6 @@ test('a day of a million deliveries is dropped while others publish and read, wh
   )
   assert.equal(days, 1)
   assert.ok(slowest.publishMs < 500 && slowest.listMs < 500, JSON.stringify(slowest))
-  // Mostly the time of the file system.
+  // This is mostly the file system.
   assert.ok(dropMs < 5000, `${dropMs} ms`)
 })

@@ -11,9 +11,10 @@ import { createPlainStores } from '../../lib/postgres/plain-records.ts'
 import { createProposalStore } from '../../lib/postgres/proposals.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The host's reads cost as much in large tables as in small ones: no plan scans the records that a filter does not want. The
-// wanted records are the oldest of an organization in which they are rare, while the statistics of the table, made of a larger
-// organization, call them frequent. RECORDS=1000000 sets another number of records for each organization and table.
+// The host's reads cost as much in large tables as in small ones, because no plan scans records that don't match a
+// filter. The wanted records are the oldest of an organization in which they're rare, while the table statistics are
+// from a larger organization and say that they're frequent. Use RECORDS=1000000 to change the number of records per
+// organization and table.
 
 const SIZE = Number(process.env.RECORDS ?? 100_000)
 const ORGANIZATION = 'org_rare'
@@ -30,14 +31,14 @@ before(async () => {
 })
 after(() => database.drop())
 
-/** Nothing but a test makes statistics. */
+/** Makes sure that only tests update the statistics. */
 async function turnAutovacuumOff(sql: Sql): Promise<void> {
   for (const table of ['businesses', 'leads', 'invoices', 'payments', 'proposals', 'projects']) {
     await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
   }
 }
 
-/** Fills every table, without statistics. */
+/** Fills all tables without updating the statistics. */
 async function fill(sql: Sql): Promise<void> {
   const rare = (state: string, usual: string) =>
     sql`case when organization_id = ${FREQUENT}::text or i <= 40 then ${state}::text else ${usual}::text end`
@@ -81,7 +82,7 @@ interface Reading {
   readonly rows: number
 }
 
-/** The reads of this transaction in all tables. */
+/** How much this transaction has read from all tables. */
 async function readCounters(tx: ISql): Promise<Reading> {
   const [counters] = await tx<Reading[]>`
     select
@@ -125,7 +126,7 @@ async function measure(
       bytesFor: () => assert.fail(),
       wakeUp: { signal() {} },
     })
-    // The first call also reads for the planner.
+    // The first call includes reads by the planner.
     await read(store)
     const begun = await readCounters(tx)
     const found = await read(store)
@@ -142,7 +143,7 @@ const AT = (minutes: number): string => new Date(Date.now() + minutes * 60_000).
 const idOf = (kind: string, index: number): string => `${kind}_${String(index).padStart(12, '0')}`
 const MIDDLE = Math.floor(SIZE / 2)
 
-/** Each read, with the number of records found for a limit of 51. */
+/** The reads, with the number of records found for a limit of 51. */
 const READS: Readonly<Record<string, readonly [found: number, read: Read]>> = {
   'businesses, newest': [51, ({ businesses }) => businesses.list(ORGANIZATION, {}, 51, null)],
   'businesses, from the middle': [
@@ -218,10 +219,13 @@ const READS: Readonly<Record<string, readonly [found: number, read: Read]>> = {
   'one record': [1, ({ invoices }) => invoices.get(ORGANIZATION, idOf('inv', MIDDLE))],
 }
 
-/** The calls after which PostgreSQL keeps a plan for all values. */
+/** Number of calls after which PostgreSQL keeps a generic plan. */
 const KEPT_AFTER_CALLS = 6
 
-/** The rows and index entries that a page of 51 may read: the records, their businesses, and the entries that led to both. */
+/**
+ * How many rows and index entries a page of 51 may read: the records, their businesses, and the entries
+ * leading to both.
+ */
 const ROWS_MAX = 600
 
 for (const statistics of [false, true]) {
@@ -239,10 +243,10 @@ for (const statistics of [false, true]) {
   })
 }
 
-test('every read reads little of tables that were empty, and analyzed, when the session made its plans', async (t) => {
+test('every read reads little of tables that were empty and analyzed when the session made its plans', async (t) => {
   const another = await createTestDatabase()
   t.after(() => another.drop())
-  // As in the sessions of a store: behind a pooler that keeps no sessions, the autovacuum makes an end to such plans.
+  // Same as in the store's sessions. Behind a pooler without sessions, autovacuum discards such plans.
   const session = another.sql({ max: 1, connection: { enable_seqscan: 'off' } as object })
   await turnAutovacuumOff(session)
   await session`vacuum analyze`

@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { endpointOf, makeManyDeliveries, organizationOf, subjectOf } from '../_many-deliveries.ts'
 
-// Statements read as much of large tables with 300,000 deliveries as with 30,000. No times: the plans and the pages.
+// Statements read as much with 300,000 deliveries as with 30,000. We don't measure times but plans and pages.
 
 const SIZES = [30_000, 300_000] as const
 const ORGANIZATION = organizationOf(0)
@@ -19,9 +19,9 @@ const ENDPOINT = endpointOf(0, 1)
 const DAY_MS = 86_400_000
 const RETENTION_MS = 30 * DAY_MS
 
-/** The rows and pages that a statement has read. */
+/** The rows and pages read by a statement. */
 interface Reading {
-  /** Pages of tables and indexes, from the cache or not. */
+  /** Pages of tables and indexes, whether cached or not. */
   readonly pages: number
   readonly sequentialScans: number
   /** Rows and index entries of deliveries and events. */
@@ -38,9 +38,9 @@ before(async () => {
   for (const size of SIZES) {
     const database = await createTestDatabase()
     const sql = database.sql({ max: 1 })
-    // Of 40 days, so that a quarter is older than the retention.
+    // Spread over 40 days, so a quarter is older than the retention.
     await makeManyDeliveries(sql, { events: size, days: 40, organizations: 1 })
-    // A fortieth is still to be sent.
+    // One in forty hasn't been sent yet.
     await reopenDeliveries(sql, sql`created_at > now() - interval '1 day'`)
     await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
     databases.push({ size, database, sql })
@@ -48,7 +48,7 @@ before(async () => {
 })
 after(() => Promise.all(databases.map(({ database }) => database.drop())))
 
-/** Does work in a transaction that is rolled back. */
+/** Runs work in a transaction that is rolled back. */
 async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan'): Promise<Reading> {
   const rolledBack = new Error('rolled back')
   let reading: Reading | undefined
@@ -56,8 +56,8 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
     await tx`select set_config('plan_cache_mode', ${mode}, true)`
     let pages = 0
     const row: Database['row'] = async (build) => {
-      // The lesser of three readings: a function of the schema plans a statement with the first call of a session, and anew after an
-      // autovacuum.
+      // The lowest of three readings, because an SQL function plans a statement on the first call of a session and
+      // again after an autovacuum.
       const readings: number[] = []
       for (let round = 0; round < 3; round++) {
         await tx.unsafe('savepoint before_explain')
@@ -87,7 +87,7 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
   return reading
 }
 
-/** The reads of this transaction in deliveries and events. */
+/** How much this transaction has read from deliveries and events. */
 async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
   const [counters] = await tx<Omit<Reading, 'pages'>[]>`
     select
@@ -108,7 +108,7 @@ async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
   return counters
 }
 
-/** With both sizes, and with plans made for the values and for any values. */
+/** Measures both sizes, with custom and with generic plans. */
 async function measureAll(work: Work): Promise<readonly Reading[]> {
   const readings: Reading[] = []
   for (const { sql } of databases) {
@@ -119,7 +119,7 @@ async function measureAll(work: Work): Promise<readonly Reading[]> {
   return readings
 }
 
-/** Ten times as many deliveries add a level to an index, and no more. */
+/** Ten times as many deliveries may only add a level to an index. */
 function assertAlike(readings: readonly Reading[], pagesMax: number): void {
   const text = JSON.stringify(readings)
   assert.ok(
@@ -129,7 +129,7 @@ function assertAlike(readings: readonly Reading[], pagesMax: number): void {
   const [small, large] = [readings.slice(0, 2), readings.slice(2)]
   const most = (some: readonly Reading[], of: 'pages' | 'rows') => Math.max(...some.map((one) => one[of]))
   assert.ok(most(large, 'pages') <= most(small, 'pages') * 1.5 + 50, text)
-  // Of each state and endpoint a page, where a day of the smaller table has less.
+  // A page for each state and endpoint, while a day of the smaller table has less.
   assert.ok(most(large, 'rows') <= most(small, 'rows') * 1.5 + 400, text)
   assert.ok(most(readings, 'pages') <= pagesMax, text)
 }
@@ -143,7 +143,7 @@ describe('a part of a purge', () => {
     assertAlike(readings, 60_000)
   })
 
-  test('that drops a day reads no row of the day', async () => {
+  test('that drops a day reads no rows of that day', async () => {
     const request = { eventsAfterMs: RETENTION_MS, limit: 500, share: 1 }
     const readings = await measureAll(async (database) =>
       assert.equal((await continuePurge(database, request)).days, 1),
@@ -156,7 +156,7 @@ describe('a part of a purge', () => {
     assertAlike(await measureAll((database) => continuePurge(database, request)), 6000)
   })
 
-  test('scans past events that must stay, part by part, and reads each once', async () => {
+  test('scans past events that must be kept, part by part, and reads each of them once', async () => {
     for (const { sql } of databases) {
       const old = sql`(select event.id from business_api.events event order by delivery_prefix limit 5000)`
       await reopenDeliveries(sql, sql`event_id in ${old}`)
@@ -211,7 +211,7 @@ describe('the delivery log', () => {
     { subjectId: subjectOf(7), states: failed, since: ago(20) },
     { subjectId: 'prj_none' },
   ]
-  /** A condition on the type reads all rows that the rest of the filter selects. */
+  /** A condition on the type reads all rows that match the rest of the filter. */
   const viewsByType: readonly DeliveryFilter[] = [
     { type: 'project.completed' },
     { type: 'invoice.overdue', states: failed },
@@ -227,7 +227,7 @@ describe('the delivery log', () => {
   test('reads as much with ten times as many deliveries, for every filter', () =>
     assertViews([...views, ...viewsByType]))
 
-  test('so does a recovery that finds nothing', async () => {
+  test('and so does a recovery that finds nothing', async () => {
     const request = { organizationId: ORGANIZATION, limit: 1000, entry: newEntry() }
     const readings = await measureAll(async (database) => {
       const filter = { states: failed, until: ago(1) }
@@ -236,7 +236,7 @@ describe('the delivery log', () => {
     assertAlike(readings, 600)
   })
 
-  test('the same where all deliveries of another endpoint wait or have failed', async () => {
+  test('reads the same if all deliveries of another endpoint are pending or have failed', async () => {
     for (const state of ['pending', 'failed'] as const) {
       for (const { sql } of databases) {
         const others = sql`endpoint_id <> ${ENDPOINT}`
@@ -279,7 +279,7 @@ describe('a claim', () => {
   })
 
   for (const [which, { deliveries, set }] of Object.entries(states)) {
-    test(`reads as much of ten times as many deliveries to an endpoint ${which}`, async () => {
+    test(`reads as much with ten times as many deliveries to an endpoint ${which}`, async () => {
       for (const { sql } of databases) await sql`update business_api.endpoint_rates set ${set(sql)}`
       let claims = 0
       const readings = await measureAll(async (database) => {

@@ -6,7 +6,7 @@ import { readSource } from '../../lib/postgres/connection/source.ts'
 import { createTestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
-test('a connection opened at the moment of close() is closed', async (t) => {
+test('a connection that opens during close() is closed', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 1 })

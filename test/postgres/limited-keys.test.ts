@@ -11,11 +11,11 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { newEntry } from '../contract/audit-entry.ts'
 import { newKey } from '../contract/tenant.ts'
 
-// A flood of requests over a limit: the requests that wait are judged together, and each by what holds when it comes.
+// A flood of requests over a limit. Waiting requests are checked together, but each by what applies when it arrives.
 
 const FLOOD = 200
 
-describe('Requests of a key over a limit', () => {
+describe('Requests of a key over its limit', () => {
   let database: TestDatabase
   let sql: Sql
   let store: PostgresStore
@@ -55,7 +55,7 @@ describe('Requests of a key over a limit', () => {
     await admitAtOnce(10)
   })
 
-  /** Sends requests at once. Returns how often each outcome came. */
+  /** Sends requests at once. Returns how often each outcome occurred. */
   async function admitAtOnce(count: number): Promise<Record<string, number>> {
     const outcomes: Record<string, number> = {}
     await Promise.all(
@@ -67,7 +67,7 @@ describe('Requests of a key over a limit', () => {
     return outcomes
   }
 
-  /** Keeps the key flooded while something is done. */
+  /** Keeps flooding the key while running work. */
   async function beside(work: () => Promise<void>): Promise<void> {
     let isOver = false
     const flood = Promise.all(
@@ -83,7 +83,7 @@ describe('Requests of a key over a limit', () => {
     }
   }
 
-  test('share a few statements, and are told when to come again', async () => {
+  test('share a few statements and are told when to retry', async () => {
     statements = 0
     assert.deepEqual(await admitAtOnce(FLOOD), { limited: FLOOD })
     assert.ok(statements <= 5, `${statements} statements`)
@@ -96,7 +96,7 @@ describe('Requests of a key over a limit', () => {
     }
   })
 
-  test('are unauthenticated from the moment in which the key is revoked', async () => {
+  test('are unauthenticated as soon as the key is revoked', async () => {
     await beside(async () => {
       await sleep(50)
       await otherProcess.apiKeys.revoke({
@@ -108,13 +108,13 @@ describe('Requests of a key over a limit', () => {
     })
   })
 
-  test('are admitted by a raised limit at once, as many as the limit allows', async () => {
+  test('are admitted immediately if the limit is raised, as many as it allows', async () => {
     assert.deepEqual(await admitAtOnce(FLOOD), { limited: FLOOD })
     await sql`update business_api.api_keys set per_second = 0.001, burst = 15 where id = ${keyId}`
     assert.deepEqual(await admitAtOnce(FLOOD), { admitted: 10, limited: FLOOD - 10 })
   })
 
-  test('get every token that comes back, and none besides', async () => {
+  test('get every token that comes back, and no more', async () => {
     await sql`update business_api.api_keys set per_second = 20, burst = 5 where id = ${keyId}`
     const begunAt = performance.now()
     let admitted = 0
@@ -131,7 +131,7 @@ describe('Requests of a key over a limit', () => {
   })
 })
 
-test('A judgement planned while no bucket existed walks no bucket of other organizations later', async (t) => {
+test("A check planned while there were no buckets doesn't scan the buckets of other organizations later", async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 1 })
@@ -139,7 +139,7 @@ test('A judgement planned while no bucket existed walks no bucket of other organ
   t.after(() => store.close())
   const key = newKey()
   await store.apiKeys.insert({ organizationId: 'org_1', limit: 10, key, entry: newEntry() })
-  // The planner knows that the tables are empty, as after a restore, and keeps the plan.
+  // The planner knows that the tables are empty, like after a restore, and keeps the plan.
   await sql`vacuum analyze`
   const judge = async (): Promise<number> => {
     const [row] = await sql.unsafe(
@@ -149,7 +149,7 @@ test('A judgement planned while no bucket existed walks no bucket of other organ
     )
     return row?.['QUERY PLAN'][0].Plan['Shared Hit Blocks']
   }
-  // From the sixth time on the session keeps one plan.
+  // From the sixth time on, the session keeps one plan.
   for (let time = 0; time < 8; time++) await judge()
   await sql`
     insert into business_api.rate_buckets (organization_id, bucket, full_at)

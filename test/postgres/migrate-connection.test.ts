@@ -8,7 +8,7 @@ import { readTarget } from '../../lib/postgres/connection/target.ts'
 import { migrate } from '../../lib/postgres/schema/migrate.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 
-// A server of its own, because the server of DATABASE_URL may accept every password.
+// We start a separate server because the one in DATABASE_URL may accept any password.
 
 const PASSWORD = 'not-the-password'
 
@@ -21,7 +21,7 @@ before(async () => {
 })
 after(() => server.stop())
 
-/** A port that accepted connections a moment ago, and now refuses them. */
+/** Returns a port that was open a moment ago and now rejects connections. */
 async function findClosedPort(): Promise<number> {
   const listener = createServer()
   const port = await new Promise<number>((resolve) => {
@@ -67,7 +67,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 }
 
-describe('migrate() names the server, the reason and the remedy for', () => {
+describe('migrate() reports the server, the reason and what to do for', () => {
   for (const [name, { url, message }] of Object.entries(cases)) {
     test(`${name}, given a connection string`, () => assertUnavailable(migrate(url()), message()))
 
@@ -78,7 +78,7 @@ describe('migrate() names the server, the reason and the remedy for', () => {
     })
   }
 
-  test('servers of which none can be reached', () =>
+  test("several servers that can't be reached", () =>
     assertUnavailable(
       migrate(`postgres://app:${PASSWORD}@127.0.0.1:${closedPort},localhost:${closedPort}/app`),
       `Cannot migrate because PostgreSQL (127.0.0.1:${closedPort},localhost:${closedPort}, user app, database app) ` +
@@ -87,7 +87,7 @@ describe('migrate() names the server, the reason and the remedy for', () => {
 })
 
 describe('an IPv6 address in a connection string', () => {
-  // The server listens on 127.0.0.1 only.
+  // The server only listens on 127.0.0.1.
   let port: number
   const sockets = new Set<Socket>()
   const forwarder = createServer((socket) => {
@@ -108,7 +108,7 @@ describe('an IPv6 address in a connection string', () => {
 
   const withHosts = (hosts: string): string => server.url.replace(/(?<=@)[^/]+/, hosts)
 
-  test('is connected to by migrate() and by the store', async () => {
+  test('is used by migrate() and by the store', async () => {
     const url = withHosts(`[::1]:${port}`)
     assert.ok((await migrate(url)).current > 0)
     const store = createPostgresStore(url, { maxConnections: 1 })
@@ -116,7 +116,7 @@ describe('an IPv6 address in a connection string', () => {
     await store.close()
   })
 
-  test('may be one of several hosts', async () => {
+  test('can be one of several hosts', async () => {
     for (const hosts of [
       `127.0.0.1:${closedPort},[::1]:${port}`,
       `[::1]:${closedPort},[0:0:0:0:0:0:0:1]:${port}`,
@@ -126,19 +126,19 @@ describe('an IPv6 address in a connection string', () => {
     }
   })
 
-  test('is named in full by a failure', () =>
+  test('is reported completely on failure', () =>
     assertUnavailable(
       migrate(`postgres://app:${PASSWORD}@[::1]:${closedPort},[0:0::1]:${closedPort}/app`),
       `Cannot migrate because PostgreSQL ([::1]:${closedPort},[0:0::1]:${closedPort}, user app, database app) ` +
         'cannot be used: the connection was refused; is it running?',
     ))
 
-  test('has the port 5432 by default', () => {
+  test('uses port 5432 by default', () => {
     assert.equal(readTarget('postgres://app@[2001:db8::7]/app').server, '[2001:db8::7]:5432')
   })
 })
 
-/** The driver's error is the cause, for programs that read its code. */
+/** The cause is the driver's error, for programs that read its code. */
 async function assertUnavailable(migration: Promise<unknown>, message: string): Promise<void> {
   await assert.rejects(migration, (error) => {
     assert.ok(error instanceof BusinessApiError, `a typed error, and not ${error}`)

@@ -12,7 +12,7 @@ import { migrate } from '../../lib/postgres.ts'
 import { TEST_SERVER_FLAGS } from '../_database.ts'
 import { type Pooler, startPooler } from './_pooler.ts'
 
-// Migrations through a pooler in transaction mode, where no part of a session outlasts the transaction.
+// Migrations through a pooler in transaction mode, where nothing in a session outlasts a transaction.
 
 const INDEX = {
   '0001-things.sql': 'create table business_api.things (id integer not null)',
@@ -43,7 +43,7 @@ after(async () => {
 
 beforeEach(() => direct`drop schema if exists business_api cascade`)
 
-/** Gives the work pools that connect through the pooler. */
+/** Runs work with pools that connect through the pooler. */
 async function withPools<Result>(count: number, work: (pools: Sql[]) => Promise<Result>): Promise<Result> {
   const pools = Array.from({ length: count }, () =>
     postgres(pooler.url, { max: 1, prepare: false, fetch_types: false, onnotice: () => {} }),
@@ -56,13 +56,13 @@ async function withPools<Result>(count: number, work: (pools: Sql[]) => Promise<
 }
 
 describe('migrate() through a pooler in transaction mode', () => {
-  test('migrates, and finds nothing to do then', async () => {
+  test('migrates, and finds nothing to do the next time', async () => {
     const { applied, current } = await migrate(pooler.url)
     assert.equal(applied.length, current)
     assert.deepEqual(await migrate(pooler.url), { applied: [], current })
   })
 
-  test('called by four processes at once, applies each migration once and builds its indexes', async () => {
+  test('called by four processes at once applies each migration once and builds its indexes', async () => {
     const reports = await withPools(4, (pools) => Promise.all(pools.map((pool) => migrateFrom(pool, INDEX))))
     assert.deepEqual(reports.flatMap(({ applied }) => applied).sort(), Object.keys(INDEX))
     const [row] = await direct`
@@ -70,7 +70,7 @@ describe('migrate() through a pooler in transaction mode', () => {
     assert.equal(row?.isValid, true)
   })
 
-  test('cancels a waiting build after timeoutMs, and finishes the build with the next call', async () => {
+  test('cancels a waiting build after timeoutMs and completes it on the next call', async () => {
     await withPools(1, async ([pool = direct]) => {
       await migrateFrom(pool, { '0001-things.sql': INDEX['0001-things.sql'] })
       const reader = await direct.reserve()
@@ -83,7 +83,7 @@ describe('migrate() through a pooler in transaction mode', () => {
     })
   })
 
-  test('says what to do when a statement_timeout of the user ends a build', async () => {
+  test("says what to do if the user's statement_timeout aborts a build", async () => {
     await withPools(1, async ([pool = direct]) => {
       await migrateFrom(pool, { '0001-things.sql': INDEX['0001-things.sql'] })
       const reader = await direct.reserve()

@@ -19,13 +19,13 @@ beforeEach(async () => {
 afterEach(() => database.drop())
 
 describe('migrate()', () => {
-  test('applies the migrations of the package to an empty database, and nothing the second time', async () => {
+  test("applies the package's migrations to an empty database, and does nothing the second time", async () => {
     const files = Object.keys(readMigrationTexts())
     assert.deepEqual(await migrate(sql), { applied: files, current: files.length })
     assert.deepEqual(await migrate(sql), { applied: [], current: files.length })
   })
 
-  test('opens a new connection for a connection string, and closes that connection', async () => {
+  test('opens a new connection for a connection string and closes it', async () => {
     const url = new URL(database.url)
     url.searchParams.set('application_name', 'migrating alone')
     const { current } = await migrate(url.href)
@@ -36,7 +36,7 @@ describe('migrate()', () => {
     await until('the server has ended the session', async () => (await sessions()).length === 0, 30_000)
   })
 
-  test('called eight times at once on an empty database, applies each migration once', async () => {
+  test('called eight times at once on an empty database applies each migration once', async () => {
     const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
     const reports = await Promise.all(pools.map((pool) => migrate(pool)))
     const files = Object.keys(readMigrationTexts())
@@ -47,14 +47,14 @@ describe('migrate()', () => {
     )
   })
 
-  test('waits for another migration past the deadline that the host has set for statements', async () => {
+  test("waits for another migration longer than the host's statement timeout", async () => {
     const directory = await migrations({ '0001-slow.sql': 'select pg_sleep(0.4)' })
     const pools = [1, 2].map(() => database.sql({ max: 1, connection: { statement_timeout: 200 } }))
     const reports = await Promise.all(pools.map((pool) => migrateFrom(pool, directory)))
     assert.deepEqual(reports.map(({ applied }) => applied.length).sort(), [0, 1])
   })
 
-  test('works where the database makes every transaction repeatable read and read only', async () => {
+  test('works if transactions are repeatable read and read-only by default', async () => {
     const directory = await migrations({ '0001-slow.sql': 'select pg_sleep(0.2)' })
     const connection = {
       default_transaction_isolation: 'repeatable read',
@@ -74,7 +74,7 @@ describe('migrate()', () => {
     assert.deepEqual(await migrateFrom(sql, grown), { applied: ['0002-second.sql'], current: 2 })
   })
 
-  test('needs no more than to read the list of migrations when nothing is pending', async () => {
+  test('only needs to read the list of migrations if nothing is pending', async () => {
     const directory = await migrations({ '0001-first.sql': 'create table public.first ()' })
     await migrateFrom(sql, directory)
     await withRole(async (role, connection) => {
@@ -84,7 +84,7 @@ describe('migrate()', () => {
     })
   })
 
-  test('may use a schema made by an administrator for a user without the right to make a schema', async () => {
+  test("can use a schema that an administrator has created for a user who isn't allowed to", async () => {
     const directory = await migrations({ '0001-first.sql': 'create table business_api.first ()' })
     await withRole(async (role, connection) => {
       await sql`create schema business_api authorization ${sql(role)}`
@@ -92,7 +92,7 @@ describe('migrate()', () => {
     })
   })
 
-  test('leaves nothing of a failed migration, keeps the migrations before, and names the file', async () => {
+  test('leaves nothing of a failed migration, keeps earlier ones, and reports the file', async () => {
     const directory = await migrations({
       '0001-good.sql': 'create table public.good ()',
       '0002-bad.sql': 'create table public.bad (); select 1 / 0',
@@ -110,7 +110,7 @@ describe('migrate()', () => {
     assert.deepEqual({ ...row }, { good: 'good', bad: null, after: null, applied: [1] })
   })
 
-  test('leaves no setting behind on the connection', async () => {
+  test('leaves no settings on the connection', async () => {
     const pool = database.sql({ max: 1 })
     const readSettings = () =>
       pool`select current_setting('search_path'), current_setting('statement_timeout'),
@@ -121,7 +121,7 @@ describe('migrate()', () => {
   })
 })
 
-describe('migrate() with a connection of the host', () => {
+describe('migrate() with the host’s connection', () => {
   const hosts: Record<string, postgres.Options<Record<never, never>>> = {
     'that renames columns': { transform: postgres.camel },
     'that transforms rows and values': {
@@ -160,16 +160,16 @@ describe('migrate() with a connection of the host', () => {
   })
 })
 
-describe('migrate() on a database that a newer version has migrated', () => {
+describe('migrate() on a database migrated by a newer version', () => {
   const known = { '0001-first.sql': 'select 1' }
 
-  test('goes on when older code can run against it', async () => {
+  test('succeeds if older code can use it', async () => {
     const newer = { ...known, '0002-harmless.sql': 'select 2' }
     await migrateFrom(sql, await migrations(newer))
     assert.deepEqual(await migrateFrom(sql, await migrations(known)), { applied: [], current: 2 })
   })
 
-  test('throws schema_too_new when one of the newer migrations is breaking', async () => {
+  test('throws schema_too_new if one of the newer migrations is breaking', async () => {
     const newer = { ...known, '0002-breaking.sql': '--! breaking\nselect 2', '0003-more.sql': 'select 3' }
     await migrateFrom(sql, await migrations(newer))
     await assert.rejects(migrateFrom(sql, await migrations(known)), (error: unknown) => {
@@ -180,14 +180,14 @@ describe('migrate() on a database that a newer version has migrated', () => {
     })
   })
 
-  test('goes on when this version knows the breaking migration', async () => {
+  test('succeeds if this version knows the breaking migration', async () => {
     const breaking = { ...known, '0002-breaking.sql': '--! breaking\nselect 2' }
     await migrateFrom(sql, await migrations({ ...breaking, '0003-harmless.sql': 'select 3' }))
     assert.equal((await migrateFrom(sql, await migrations(breaking))).current, 3)
   })
 })
 
-describe('migrate() on a database whose migrations are numbered differently', () => {
+describe('migrate() on a database with differently numbered migrations', () => {
   const ours = { '0001-first.sql': 'select 1', '0002-second.sql': 'select 2', '0003-third.sql': 'select 3' }
   const theirs: Record<string, Record<string, string>> = {
     'with as many migrations': { ...ours, '0002-other.sql': 'select 2' },
@@ -195,7 +195,7 @@ describe('migrate() on a database whose migrations are numbered differently', ()
     'with more': { ...ours, '0002-other.sql': 'select 2', '0004-fourth.sql': '--! breaking\nselect 4' },
   }
   for (const [name, { '0002-second.sql': _, ...files }] of Object.entries(theirs)) {
-    test(`${name}: names both, says what to do, and applies nothing`, async () => {
+    test(`${name}: reports both, says what to do, and applies nothing`, async () => {
       await migrateFrom(sql, await migrations(files))
       await assert.rejects(migrateFrom(sql, await migrations(ours)), {
         name: 'Error',
@@ -212,7 +212,7 @@ describe('migrate() on a database whose migrations are numbered differently', ()
   }
 })
 
-describe('migrate() refuses files', () => {
+describe('migrate() rejects files', () => {
   const refused: Record<string, [files: string[], message: RegExp]> = {
     'with a number missing': [['0001-a.sql', '0003-c.sql'], /expected number 0002 but found '0003-c.sql'/],
     'with a number twice': [['0001-a.sql', '0001-b.sql'], /expected number 0002 but found '0001-b.sql'/],
@@ -231,9 +231,9 @@ describe('migrate() refuses files', () => {
   })
 })
 
-/** Gives the work a user without any right, and a connection of that user. */
+/** Runs work with a user that has no privileges, and a connection of that user. */
 async function withRole(work: (role: string, connection: Sql) => Promise<void>): Promise<void> {
-  // Roles belong to the whole server, and other processes may be using the server.
+  // Roles belong to the whole server, which other processes may be using.
   const role = `business_api_test_${randomUUID()}`
   await sql`create role ${sql(role)}`
   try {

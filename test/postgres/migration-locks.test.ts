@@ -8,7 +8,7 @@ import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
-// Migrations beside traffic: waits for locks, and indexes built without a lock.
+// Migrations during traffic: waiting for locks, and building indexes without a lock.
 
 const TABLE = { '0001-things.sql': 'create table business_api.things (id integer not null)' }
 const COLUMN = { ...TABLE, '0002-note.sql': 'alter table business_api.things add column note text' }
@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 afterEach(() => database.drop())
 
-/** Holds a transaction open that has read the table, until the returned function ends the transaction. */
+/** Opens a transaction that has read the table. It's kept open until the returned function is called. */
 async function startReader(): Promise<{ readonly pid: number; end(): Promise<void> }> {
   const reader = await database.sql({ max: 1, connection: { application_name: 'a long report' } }).reserve()
   await reader.unsafe('begin isolation level repeatable read')
@@ -43,7 +43,7 @@ async function startReader(): Promise<{ readonly pid: number; end(): Promise<voi
   }
 }
 
-/** Gives the warnings of a run to the test. */
+/** Collects the warnings of a run. */
 function listener(): { readonly messages: string[]; readonly logger: typeof mutedLogger } {
   const messages: string[] = []
   return { messages, logger: { ...mutedLogger, warn: (_, message) => void messages.push(message) } }
@@ -62,13 +62,14 @@ async function index(): Promise<{ oid: number; isValid: boolean } | undefined> {
   return row as { oid: number; isValid: boolean } | undefined
 }
 
-describe('a migration that waits for a lock', () => {
-  test('lets other sessions through, names the blocking session, and is applied after the end of that session', async () => {
+describe('a migration waiting for a lock', () => {
+  test('lets other sessions proceed, reports the blocking session, and is applied after that session has ended', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     const migrating = migrateFrom(sql, COLUMN, { logger })
     const other = database.sql({ max: 1 })
-    // Behind the lock that the migration asks for, a statement would wait until the reader's end, which comes after the statement.
+    // A statement that waits behind the migration's lock would wait for the reader, which only ends
+    // after the statement.
     while (messages.length === 0) {
       await other`select from business_api.things`
       await sleep(20)
@@ -85,7 +86,7 @@ describe('a migration that waits for a lock', () => {
     assert.ok(message.endsWith(`or run: select pg_terminate_backend(${reader.pid})`), message)
   })
 
-  test('fails at the end of its time, names the blocking session, and leaves nothing behind', async () => {
+  test('fails after its timeout, reports the blocking session, and leaves nothing behind', async () => {
     const reader = await startReader()
     await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 500 }), (error: unknown) => {
       assert.ok(error instanceof BusinessApiError)
@@ -114,7 +115,7 @@ describe('a migration that waits for a lock', () => {
     )
   })
 
-  test('of another process is waited for until the end of the time, and no longer', async () => {
+  test('in another process is waited for until the timeout, and no longer', async () => {
     const holder = await database.sql({ max: 1 }).reserve()
     const [row] = await holder`select pg_advisory_lock(7094703731946386291), pg_backend_pid() as pid`
     await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 200 }), {
@@ -125,8 +126,8 @@ describe('a migration that waits for a lock', () => {
   })
 })
 
-describe('a migration with the mark concurrent', () => {
-  test('builds its index outside a transaction, and is remembered', async () => {
+describe('a migration marked concurrent', () => {
+  test('builds its index outside a transaction and is recorded', async () => {
     assert.deepEqual(await migrateFrom(sql, INDEX), { applied: ['0002-index.sql'], current: 2 })
     assert.equal((await index())?.isValid, true)
     assert.deepEqual(await migrateFrom(sql, INDEX), { applied: [], current: 2 })
@@ -146,7 +147,7 @@ describe('a migration with the mark concurrent', () => {
     assert.equal((await index())?.isValid, true)
   })
 
-  test('makes an index anew that a failed try has left invalid', async () => {
+  test('rebuilds an index that a failed attempt left invalid', async () => {
     await sql`insert into business_api.things (id) values (1), (1)`
     await assert.rejects(
       migrateFrom(sql, INDEX),
@@ -161,7 +162,7 @@ describe('a migration with the mark concurrent', () => {
     assert.notEqual(made?.oid, left?.oid)
   })
 
-  test('keeps an index that an earlier try has finished', async () => {
+  test('keeps an index that an earlier attempt has completed', async () => {
     await migrateFrom(sql, INDEX)
     const before = await index()
     await sql`delete from business_api.migrations where id = 2`
@@ -169,7 +170,7 @@ describe('a migration with the mark concurrent', () => {
     assert.deepEqual(await index(), before)
   })
 
-  test('fails at the end of its time, names the blocking session, and is finished by the next call', async () => {
+  test('fails after its timeout, reports the blocking session, and is completed by the next call', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     await assert.rejects(migrateFrom(sql, INDEX, { timeoutMs: 1000, logger }), (error: unknown) => {
@@ -189,7 +190,7 @@ describe('a migration with the mark concurrent', () => {
     assert.equal((await index())?.isValid, true)
   })
 
-  test('leaves no session behind', async () => {
+  test('leaves no sessions behind', async () => {
     await migrateFrom(database.sql({ max: 1, connection: { application_name: 'migrating' } }), INDEX)
     const sessions = (): Promise<readonly unknown[]> =>
       sql`select from pg_stat_activity where application_name = 'migrating'`
@@ -203,7 +204,7 @@ describe('a migration with the mark concurrent', () => {
     'a lock on the table': 'create index things_idx on business_api.things (id)',
   }
   for (const [name, text] of Object.entries(refused)) {
-    test(`is refused with ${name}`, async () => {
+    test(`is rejected with ${name}`, async () => {
       await assert.rejects(
         migrateFrom(sql, { ...TABLE, '0002-index.sql': `--! concurrent\n${text};\n` }),
         /Cannot migrate: '0002-index\.sql' is concurrent, and may only hold 'create index concurrently NAME on/,

@@ -12,14 +12,14 @@ const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..', '..')
 const EMBED = join(ROOT, 'lib/postgres/schema/embed-migrations.mjs')
 
-test('the sources have the definition as the baseline, and the migrations of sql/migrations/, byte for byte', async () => {
+test('the sources have the definition as the baseline, and the migrations in sql/migrations/, byte for byte', async () => {
   const files = (await readdir(join(ROOT, 'sql'))).filter((name) => name.endsWith('.sql')).sort()
   assert.ok(files.length > 0)
   assert.deepEqual(Object.keys(readDefinition()), files)
   const texts = await Promise.all(files.map((file) => readFile(join(ROOT, 'sql', file), 'utf8')))
   const later = (await readdir(join(ROOT, 'sql/migrations'))).filter((name) => name.endsWith('.sql')).sort()
   const { [BASELINE]: baseline, ...migrations } = readMigrationTexts()
-  // A release freezes the baseline.
+  // The baseline is frozen by a release.
   if (!later.includes(BASELINE)) assert.equal(baseline, texts.join('\n'))
   assert.deepEqual(
     Object.keys(migrations),
@@ -27,7 +27,7 @@ test('the sources have the definition as the baseline, and the migrations of sql
   )
 })
 
-test('the migrations of sql/migrations/ follow the baseline in the order of their numbers', async (t) => {
+test('the migrations in sql/migrations/ follow the baseline in the order of their numbers', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'business-api-sql-'))
   t.after(() => rm(directory, { recursive: true }))
   await mkdir(join(directory, 'migrations'))
@@ -44,7 +44,7 @@ test('the migrations of sql/migrations/ follow the baseline in the order of thei
   ])
 })
 
-test('a build holds the same migrations in a module that reads no file', async (t) => {
+test("a build has the same migrations in a module that doesn't read files", async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'business-api-embed-'))
   t.after(() => rm(directory, { recursive: true }))
   await writeFile(join(directory, 'package.json'), '{"type":"module"}')
@@ -55,9 +55,9 @@ test('a build holds the same migrations in a module that reads no file', async (
   assert.deepEqual(built.readMigrationTexts(), readMigrationTexts())
 })
 
-describe('the migrations of the package after the baseline', () => {
+describe('the package’s migrations after the baseline', () => {
   for (const [name, text] of Object.entries(readMigrationTexts()).slice(1)) {
-    test(`${name} states its locks`, () => {
+    test(`${name} lists its locks`, () => {
       const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
       assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')
       const made = [...text.matchAll(/^create (?:unlogged )?table (business_api\.\w+)/gm)].map(

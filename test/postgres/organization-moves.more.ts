@@ -19,7 +19,7 @@ type Name = (typeof NAMES)[number]
 
 let shards: TestShards
 let store: ShardedStore
-/** A store over the same shards, which has made no call since the moves. */
+/** A store with the same shards that hasn't been called since the moves. */
 let others: ShardedStore
 
 before(async () => {
@@ -54,7 +54,7 @@ function isCode(code: string, text: RegExp): (error: unknown) => boolean {
   }
 }
 
-/** Tables of the whole database, of which every shard has its own. */
+/** Tables about the whole database. Every shard has its own. */
 const LEFT = ['event_days', 'event_limits', 'event_types', 'installation', 'purge_progress', 'shard_places']
 
 async function tablesOf(name: Name): Promise<readonly string[]> {
@@ -65,7 +65,7 @@ async function tablesOf(name: Name): Promise<readonly string[]> {
   return tables.map((table) => table.name).filter((table) => !LEFT.includes(table))
 }
 
-/** The rows of an organization on a shard, by table, without the transactions that wrote them. */
+/** Returns an organization's rows on a shard by table, without the transactions that wrote them. */
 async function rowsOf(name: Name, organizationId: string): Promise<Readonly<Record<string, unknown[]>>> {
   const rows: Record<string, unknown[]> = {}
   for (const table of await tablesOf(name)) {
@@ -80,7 +80,7 @@ async function rowsOf(name: Name, organizationId: string): Promise<Readonly<Reco
 
 const ODD = 'A\tb\\n\n"ü" \\.'
 
-/** Gives an organization a row of every kind. */
+/** Adds a row of every kind to an organization. */
 async function fill(organizationId: string, name: Name): Promise<{ readonly key: string }> {
   const platform = createPlatform(store)
   const { apiKeys, endpoints, rateLimits } = createDeveloperSettings(store, SETTINGS)
@@ -117,14 +117,14 @@ async function fill(organizationId: string, name: Name): Promise<{ readonly key:
   return { key }
 }
 
-test('every table with organizations is moved, or listed as left behind', async () => {
+test('every table with organizations is either moved or listed as left behind', async () => {
   const [list] = await sqlOf('a')<{ tables: string }[]>`
     select to_json(business_api.organization_tables(${`{${DELETED_TABLES.join()}}`}::text::text[]))::text as tables`
   const moved = (JSON.parse(list?.tables ?? '[]') as string[][]).map(([table]) => table)
   assert.deepEqual(moved.toSorted(), await tablesOf('a'))
 })
 
-test('an organization moves with a row in every table, and is found by processes that know nothing of it', async () => {
+test("an organization with a row in every table moves and is found by processes that don't know about it", async () => {
   const organization = organizationOn('a', 1)
   const { key } = await fill(organization, 'a')
   await createPlatform(others).clients.list(organization)
@@ -151,7 +151,7 @@ test('an organization moves with a row in every table, and is found by processes
   assert.ok(before.businesses?.some((row) => Object(row).client_id === id))
 })
 
-test('a process with a stale map reads and writes at the right place at its next call, whatever the call is', async () => {
+test('a process with an outdated map reads and writes in the right place on its next call, whatever it is', async () => {
   const organization = organizationOn('b', 1)
   const { key } = await fill(organization, 'b')
   const digest = digestApiKey(key)
@@ -177,7 +177,7 @@ test('a process with a stale map reads and writes at the right place at its next
   assert.deepEqual(await rowsOf('b', organization), {})
 })
 
-test('the store of one shard, and a transaction of the host there, reject an organization that has moved', async () => {
+test('the store of a single shard, and a host’s transaction on it, reject an organization that has moved', async () => {
   const organization = organizationOn('a', 2)
   const process = shards.open()
   const { store: own } = await process.shardOf(organization)
@@ -199,7 +199,7 @@ test('the store of one shard, and a transaction of the host there, reject an org
   assert.deepEqual(await rowsOf('a', organization), {})
 })
 
-test('an organization moves on, and back, and calls find it', async () => {
+test('an organization moves again, and back, and calls find it', async () => {
   const organization = organizationOn('c', 1)
   await fill(organization, 'c')
   const before = await rowsOf('c', organization)
@@ -212,7 +212,7 @@ test('an organization moves on, and back, and calls find it', async () => {
   assert.deepEqual(await move(organization, 'a'), { from: 'a', to: 'a', copied: 0, deleted: 0, untold: [] })
 })
 
-test('the sync token of a moved organization begins anew: a client gets every record once more, and then what changes', async () => {
+test('the sync token of a moved organization starts over: a client gets all records once more, and then changes', async () => {
   const organization = organizationOn('c', 3)
   const { key } = await fill(organization, 'c')
   const { create } = createPlatform(store).clients
@@ -224,7 +224,7 @@ test('the sync token of a moved organization begins anew: a client gets every re
     fetch: (url, init) => api(new Request(url, init)),
   })
   let since: Date | string = new Date(0)
-  /** Reads the pages of a list of changes, or some. */
+  /** Reads all or some pages of a list of changes. */
   const sync = async (pages = Infinity): Promise<readonly string[]> => {
     const read: string[] = []
     for await (const page of client.clients.list({ pageSize: 2, updatedSince: since }).pages()) {
@@ -270,7 +270,7 @@ test('an organization moves through PgBouncer in transaction mode', WITH_PGBOUNC
   assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
 })
 
-test('a table of any size moves: rows that fill the buffers of streams, just so', async () => {
+test('a table of any size moves, including rows that exactly fill the stream buffers', async () => {
   const organization = organizationOn('a', 5)
   await createPlatform(store).clients.list(organization)
   const sql = sqlOf('a')
@@ -282,7 +282,7 @@ test('a table of any size moves: rows that fill the buffers of streams, just so'
   assert.equal((await move(organization, 'b')).copied, 240)
 })
 
-test('between two shards, calls are unavailable; a transaction that stays open has the move taken back', async () => {
+test('calls are unavailable between two shards; a transaction that stays open reverts the move', async () => {
   const organization = organizationOn('a', 3)
   await fill(organization, 'a')
   const seen: string[] = []
@@ -303,7 +303,7 @@ test('between two shards, calls are unavailable; a transaction that stays open h
   assert.equal((await createPlatform(others).clients.list(organization)).data.length, 2)
 })
 
-test('a claim passes over an organization that has left, and a late result is lost', async () => {
+test('a claim skips an organization that has left, and a late result is lost', async () => {
   const organization = organizationOn('b', 2)
   await fill(organization, 'b')
   const [, b, c] = store.shards
@@ -357,7 +357,7 @@ test('a claim passes over an organization that has left, and a late result is lo
   assert.equal(row?.count, own.length)
 })
 
-test('a shard restored to a moment before a move is closed for the organization, or rejected if it has lost it', async () => {
+test('a shard restored to a time before a move is closed for the organization, or rejected if it has lost it', async () => {
   const organization = organizationOn('a', 4)
   await fill(organization, 'a')
   const rows = await rowsOf('a', organization)
@@ -384,14 +384,14 @@ test('a shard restored to a moment before a move is closed for the organization,
   await lost.close()
 })
 
-/** Tells a shard where an organization is, as a step of a move does. */
+/** Tells a shard where an organization is, like a step of a move. */
 async function tell(name: Name, organizationId: string, to: Name, version: number): Promise<void> {
   await sqlOf(name)`
     insert into business_api.shard_places (organization_id, name, version, is_here)
     values (${organizationId}, ${to}, ${version}, false)`
 }
 
-test('a move that was taken back, and cut off before its shard was opened again, is opened by the same command', async () => {
+test('a reverted move that was interrupted before its shard was opened again is completed by the same command', async () => {
   const organization = organizationOn('a', 6)
   await fill(organization, 'a')
   await tell('b', organization, 'b', 1)
@@ -402,7 +402,7 @@ test('a move that was taken back, and cut off before its shard was opened again,
   assert.equal((await createPlatform(store).clients.list(organization)).data.length, 1)
 })
 
-test('a shard restored to a moment within a move to it is not opened without the rows', async () => {
+test("a shard restored to a time during a move to it isn't opened without the rows", async () => {
   const organization = organizationOn('a', 7)
   await fill(organization, 'a')
   await move(organization, 'b')
@@ -413,7 +413,7 @@ test('a shard restored to a moment within a move to it is not opened without the
   await assert.rejects(createPlatform(store).clients.list(organization), { code: STORE_UNAVAILABLE })
 })
 
-test('rows of an organization that is moving away are not deleted by the end of an earlier move', async () => {
+test("rows of an organization that is moving away aren't deleted by the end of an earlier move", async () => {
   const organization = organizationOn('a', 8)
   await fill(organization, 'a')
   const before = await rowsOf('a', organization)
@@ -424,7 +424,7 @@ test('rows of an organization that is moving away are not deleted by the end of 
   await move(organization, 'a')
 })
 
-test('a shard that a process knows from before a move to it has not lost the organization', async () => {
+test("a shard that a process knows from before a move to it hasn't lost the organization", async () => {
   const organization = organizationOn('a', 9)
   await fill(organization, 'a')
   let isOver = (): void => {}
@@ -449,7 +449,7 @@ test('a shard that a process knows from before a move to it has not lost the org
   await started.close()
 })
 
-test('rows left behind give no notices, no secrets to seal anew and no log of requests', async () => {
+test("rows left behind don't cause notices, resealed secrets or request log entries", async () => {
   const organization = organizationOn('a', 10)
   const { key } = await fill(organization, 'a')
   const sql = sqlOf('a')
@@ -484,7 +484,7 @@ test('rows left behind give no notices, no secrets to seal anew and no log of re
   assert.deepEqual(await rowsOf('a', organization), before)
 })
 
-test('a move that cannot be made says why, and changes nothing', async () => {
+test('an impossible move says why and changes nothing', async () => {
   const organization = organizationOn('b', 3)
   await fill(organization, 'b')
   await assert.rejects(move(organization, 'z'), isCode(WRONG_SHARD, /there is no shard 'z'/))
@@ -501,7 +501,7 @@ test('a move that cannot be made says why, and changes nothing', async () => {
   assert.ok((await rowsOf('a', organizationOn('b', 4))).businesses)
 })
 
-test('of two shards that are added at once, both are, or a call says that it was not', async () => {
+test("if two shards are added at once, both are added, or one call says that it wasn't", async () => {
   const added = await Promise.all(
     ['d', 'e'].map(async (name) => ({ name, database: await createTestDatabase() })),
   )

@@ -15,7 +15,7 @@ import { finishDeliveries } from '../_deliveries.ts'
 import { useDatabase } from '../_use-database.ts'
 import { plainRecords } from '../contract/imports.ts'
 
-// The deletion of an organization, and of personal values, seen in the tables.
+// Deleting organizations and personal data, as seen in the tables.
 
 let sql: Sql
 let store: PostgresStore
@@ -26,7 +26,7 @@ useDatabase((used) => {
 const settings = () =>
   createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true, allowHttp: true })
 
-/** The number of rows of an organization in each table that has organizations. */
+/** Returns the number of an organization's rows in each table that has organizations. */
 async function rowsOf(organizationId: string): Promise<Readonly<Record<string, number>>> {
   const tables = await sql<{ name: string }[]>`
     select relation.relname as name from pg_attribute attribute
@@ -96,12 +96,12 @@ async function fill(organizationId: string): Promise<void> {
     select organization_id, id, 1, now(), 1, 'x' from business_api.open_deliveries where organization_id = ${organizationId}`
 }
 
-test('organizations.delete() leaves no row of the organization in any table of the catalogue, and every row of others', async () => {
+test('organizations.delete() leaves none of the organization’s rows in any table, and all rows of others', async () => {
   await fill('org_gone')
   await fill('org_stays')
   const before = await rowsOf('org_gone')
   const empty = Object.entries(before).filter(([, count]) => count === 0)
-  // Rows of the whole database, under the empty organization.
+  // Rows about the whole database have an empty organization.
   assert.deepEqual(
     empty.map(([name]) => name),
     ['event_days', 'event_limits', 'event_types', 'installation', 'purge_progress', 'shard_places'],
@@ -126,7 +126,7 @@ test('organizations.delete() leaves no row of the organization in any table of t
   assert.deepEqual(await settings().organizations.delete('org_gone'), {})
 })
 
-/** The columns of the schema whose text contains a value. */
+/** Returns the columns of the schema whose text contains a value. */
 async function placesOf(value: string): Promise<readonly string[]> {
   const columns = await sql<{ table: string; column: string }[]>`
     select relation.relname as table, attribute.attname as column from pg_attribute attribute
@@ -144,11 +144,11 @@ async function placesOf(value: string): Promise<readonly string[]> {
   return places
 }
 
-test('organizations.forgetBusiness() leaves a personal value in no column of any table', async () => {
+test('organizations.forgetBusiness() leaves no personal data in any column of any table', async () => {
   const org = 'org_forgets'
   const platform = createPlatform(store)
   await settings().endpoints.register(org, { url: 'http://127.0.0.1:9999/' })
-  // Every field of the input: a new field that is not personal says so here.
+  // All fields of the input. If you add a field that isn't personal, list it here.
   const person = {
     ...Object.fromEntries(
       Object.keys(CreateBusinessInputSchema.entries).map((field) => [field, `${field}-"Quist"`]),
@@ -157,7 +157,7 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
     email: 'email@quist.example',
   }
   const given = ['Quist', 'quist.example']
-  // Every call that keeps a business in a reply: a client, a business, a change of it, a lead that is won.
+  // All calls that store a business in a reply: creating a client or business, changing it, and winning a lead.
   const { business, id: clientId } = await platform.clients.create(org, {
     ...person,
     idempotencyKey: 'client',
@@ -176,7 +176,7 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
     select organization_id, id, 1, now(), 1, ${`no ${person.email}`} from business_api.open_deliveries
     where organization_id = ${org} and type in ('business.created', 'client.created')`
   assert.deepEqual(await placesOf('Quist'), [
-    // The email has the value in small letters.
+    // The email has the value in lower case.
     ...Object.keys(person)
       .filter((field) => field !== 'email')
       .concat('representation')
@@ -210,7 +210,7 @@ test('organizations.forgetBusiness() of an unknown business is not_found', async
   })
 })
 
-test('organizations.forgetPart() reads the rows of its part only, also before the tables are analyzed', async () => {
+test('organizations.forgetPart() only reads the rows of its part, even before the tables are analyzed', async () => {
   const org = 'org_many'
   const { business } = await createPlatform(store).clients.create(org, { name: 'Zoe' })
   await turnOffAutovacuum(sql, 'events', 'finished_deliveries', 'idempotency_keys')
@@ -240,7 +240,7 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
   }
 })
 
-test('organizations.deletePart() reads the rows of its part only, also under statistics from before the organization grew', async () => {
+test('organizations.deletePart() only reads the rows of its part, even with statistics from before the organization grew', async () => {
   const org = 'org_grown'
   const fillings = [
     sql`
@@ -298,7 +298,7 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
   assert.deepEqual(Object.keys(deleted).sort(), tables.sort())
 })
 
-test('organizations.deletePart() reads no rows that were deleted before to find references to a row', async () => {
+test("organizations.deletePart() doesn't read deleted rows to find references to a row", async () => {
   const org = 'org_referring'
   await turnOffAutovacuum(sql, 'businesses', 'leads')
   const fill = async (organization: string): Promise<void> => {
@@ -329,7 +329,7 @@ test('organizations.deletePart() reads no rows that were deleted before to find 
   assert.equal(left?.count, 19_900)
 })
 
-/** The number of rows that work reads of each table of the schema. */
+/** Returns how many rows of each table in the schema `work` has read. */
 async function rowsReadBy(
   work: (tx: TransactionSql) => Promise<void>,
 ): Promise<Readonly<Record<string, number>>> {

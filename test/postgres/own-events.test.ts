@@ -35,7 +35,7 @@ const UNKNOWN = {
   hint: /migrate with --service/,
 }
 
-test('publish_event() takes the names that migrate() has registered for a service, and no other', async (t) => {
+test('publish_event() only accepts the names that migrate() has registered for a service', async (t) => {
   await assert.rejects(publish(sql, 'booking.created'), UNKNOWN)
   const { current } = await migrate(sql)
   assert.deepEqual(await migrate(sql, { service: defineService() }), { applied: [], current })
@@ -48,7 +48,7 @@ test('publish_event() takes the names that migrate() has registered for a servic
     current,
     events: ['booking.created'],
   })
-  // A version of the host without it takes no name away, in any order.
+  // A version of the host without it doesn't remove a name, in any order.
   assert.deepEqual((await migrate(database.url, { service: second })).events, ['booking.cancelled'])
   assert.deepEqual((await migrate(sql, { service: first })).events, [])
   assert.deepEqual(await registered(), [
@@ -71,7 +71,7 @@ test('publish_event() takes the names that migrate() has registered for a servic
   )
   assert.deepEqual(JSON.parse(rows[1]?.body).id, event?.id)
 
-  await t.test('with least privileges: a publisher reads the names, and adds none', async (part) => {
+  await t.test('with minimum privileges, a publisher can read the names but not add any', async (part) => {
     const roles = await createRoles(database)
     part.after(() => roles.close())
     const publisher = roles.pool('publisher')
@@ -81,7 +81,7 @@ test('publish_event() takes the names that migrate() has registered for a servic
   })
 })
 
-test('a changed subject is registered anew, and many processes may register at once', async () => {
+test('a changed subject is registered again, and many processes can register at the same time', async () => {
   const service = defineService({ events: [bookingCreated, { ...bookingCancelled, subject: 'bookingId' }] })
   await Promise.all(Array.from({ length: 6 }, () => migrate(database.url, { service })))
   assert.deepEqual(await registered(), [
@@ -90,7 +90,7 @@ test('a changed subject is registered anew, and many processes may register at o
   ])
 })
 
-test('the database keeps no name that a service could not have', async () => {
+test("the database rejects names that a service couldn't have", async () => {
   for (const type of ['booking', 'Booking.created', 'booking.created ', `a.${'b'.repeat(63)}`, ''])
     await assert.rejects(sql`insert into business_api.event_types (type) values (${type})`, { code: '23514' })
 })

@@ -30,7 +30,7 @@ describe('business_api.publish_event()', () => {
       values (${organizationId}, ${id}, 'https://x.test/', ${types}::text::text[], ${state}, now())`
   }
 
-  test('records the envelope and returns its id', async () => {
+  test('stores the envelope and returns its id', async () => {
     const [published] = await publish('org_a', 'support.ticket_created', '{"ticketId":"t1"}')
     const [event] = await eventsOf('org_a')
     assert.match(event?.id ?? '', /^evt_[0-9A-HJKMNP-TV-Z]{26}$/)
@@ -41,13 +41,13 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual(envelope, { id: event?.id, type: 'support.ticket_created', data: { ticketId: 't1' } })
   })
 
-  test('knows exactly the types of the catalogue', async () => {
+  test('knows exactly the types of the catalog', async () => {
     const [row] = await sql<{ subjects: object }[]>`select business_api.event_subjects() as subjects`
     const declared = Object.entries(eventSchemas).map(([type, { subject }]) => [type, subject])
     assert.deepEqual(row?.subjects, Object.fromEntries(declared))
   })
 
-  test('has the id of the record, if that is 1 to 64 characters', async () => {
+  test('stores the id of the record if it has 1 to 64 characters', async () => {
     const ids = { t1: 't1', 7: '7', '': null, ['é'.repeat(64)]: 'é'.repeat(64), ['x'.repeat(65)]: null }
     for (const [ticketId, subject] of Object.entries(ids)) {
       const [event] = await publish('org_subject', 'support.ticket_created', JSON.stringify({ ticketId }))
@@ -65,7 +65,7 @@ describe('business_api.publish_event()', () => {
     ['text', `'{"ticketId":"t1"}'::text`],
     ['varchar', `'{"ticketId":"t1"}'::varchar`],
   ] as const)
-    test(`takes ${what}, by position and by name`, async () => {
+    test(`accepts ${what}, by position and by name`, async () => {
       const call = (rest: string) =>
         sql.unsafe(
           `select business_api.publish_event('org_${what}', 'support.ticket_created', ${rest}) from (select 't1' as "ticketId") as ticket`,
@@ -76,7 +76,7 @@ describe('business_api.publish_event()', () => {
       assert.deepEqual(bodies, [{ ticketId: 't1' }, { ticketId: 't1' }])
     })
 
-  test('takes the text of a parameter without a type', async () => {
+  test('accepts a text parameter without a type', async () => {
     const text = JSON.stringify({ ticketId: 't1' })
     await sql`select business_api.publish_event('org_untyped', 'support.ticket_created', ${text})`
     assert.equal(JSON.parse((await eventsOf('org_untyped'))[0]?.body ?? '').data.ticketId, 't1')
@@ -86,14 +86,14 @@ describe('business_api.publish_event()', () => {
     )
   })
 
-  test('refuses an unknown type, data that is no object, and no organization', async () => {
+  test("rejects an unknown type, data that isn't an object, and a missing organization", async () => {
     await assert.rejects(publish('org_b', 'support.ticket_creatd', '{}'), { code: '22023' })
     await assert.rejects(publish('org_b', 'support.ticket_created', '[]'), { code: '22023' })
     await assert.rejects(publish('', 'support.ticket_created', '{}'), { code: '22023' })
     assert.deepEqual([...(await eventsOf('org_b'))], [])
   })
 
-  test('refuses an organization id that is not 1 to 64 characters, as the calls do', async () => {
+  test("rejects an organization id that isn't 1 to 64 characters long, like the calls do", async () => {
     const id = '🏺'.repeat(64)
     await publish(id, 'project.completed', '{}')
     assert.equal((await eventsOf(id)).length, 1)
@@ -113,7 +113,7 @@ describe('business_api.publish_event()', () => {
     await sql`delete from business_api.event_ids where organization_id = ${organizationId}`
   }
 
-  test('refuses a body over the limit, with both sizes and what to do', async () => {
+  test('rejects a body over the limit, reporting both sizes and what to do', async () => {
     const sizeOf = async (length: number) => {
       const data = JSON.stringify({ text: 'x'.repeat(length) })
       await publish('org_large', 'project.completed', data, 'evt_large')
@@ -133,7 +133,7 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual([...(await eventsOf('org_large'))], [])
   })
 
-  test('obeys the limit that migrate() has stored, as the store does, until another is stored', async () => {
+  test("uses the limit that migrate() has stored, like the store does, until it's changed", async () => {
     const store = createPostgresStore(database.url)
     const body = 'x'.repeat(100_000)
     const publishBoth = async (organizationId: string) => {
@@ -154,7 +154,7 @@ describe('business_api.publish_event()', () => {
     try {
       await migrate(database.url, { maxEventBytes: 65_536 })
       assert.deepEqual(await publishBoth('org_limit_1'), ['22023', 'invalid_event'])
-      // A later migrate() without the option leaves the limit unchanged.
+      // A later migrate() without the option doesn't change the limit.
       await migrate(sql)
       assert.deepEqual(await publishBoth('org_limit_2'), ['22023', 'invalid_event'])
       await migrate(sql, { maxEventBytes: 4_194_304 })
@@ -168,7 +168,7 @@ describe('business_api.publish_event()', () => {
     }
   })
 
-  test('keeps a traceparent beside the envelope, and takes another form for none', async () => {
+  test('stores a traceparent next to the envelope, and ignores one in another format', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const given = [
       traceparent,
@@ -196,7 +196,7 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual(Object.keys(JSON.parse(rows[0]?.body)), ['id', 'type', 'createdAt', 'data'])
   })
 
-  test('lets the first event of an id stand and sends nothing again', async () => {
+  test('keeps the first event with an id and sends nothing again', async () => {
     await addEndpoint('org_c', 'we_1', 'enabled')
     await publish('org_c', 'support.ticket_created', '{"n":1}', 'evt_mine')
     await publish('org_c', 'support.ticket_created', '{"n":2}', 'evt_mine')
@@ -211,7 +211,7 @@ describe('business_api.publish_event()', () => {
     )
   })
 
-  test('rolled back with its transaction, never happened', async () => {
+  test('has no effect if its transaction is rolled back', async () => {
     const undone = new Error('undone')
     const work = sql.begin(async (tx) => {
       await tx`select business_api.publish_event('org_d', 'project.completed', '{}'::jsonb)`
@@ -221,7 +221,7 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual([...(await eventsOf('org_d'))], [])
   })
 
-  test('writes a delivery for each endpoint that wants the type: pending, or skipped where disabled', async () => {
+  test("writes a delivery for each endpoint that wants the type, which is pending, or skipped if it's disabled", async () => {
     await addEndpoint('org_e', 'we_all', 'enabled')
     await addEndpoint('org_e', 'we_other', 'enabled', '{client.created}')
     await addEndpoint('org_e', 'we_paused', 'paused', '{project.completed,client.created}')

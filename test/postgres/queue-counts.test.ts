@@ -7,7 +7,7 @@ import type { TestDatabase } from '../_database.ts'
 import { TODAY } from '../_days.ts'
 import { useDatabase } from '../_use-database.ts'
 
-// The counts of a long queue: exact to 10,000, and at a cost that does not grow with the queue.
+// Counts of a long queue are exact up to 10,000, at a cost that doesn't grow with the queue.
 
 describe('countQueue()', () => {
   let database: TestDatabase
@@ -47,7 +47,7 @@ describe('countQueue()', () => {
       from ${numbers}`
   }
 
-  /** Pages that a count of all organizations reads. */
+  /** Returns how many pages a count for all organizations reads. */
   async function pagesRead(): Promise<number> {
     const [row] = await sql<[{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }]>`
       explain (analyze, buffers, format json) select business_api.count_queue(null, null, 10000)`
@@ -55,7 +55,7 @@ describe('countQueue()', () => {
     return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0)
   }
 
-  test('is exact to 10,000, and says 10,001 of a longer queue, at the same cost from then on', async () => {
+  test("is exact up to 10,000, returns 10,001 for a longer queue, and doesn't get more expensive beyond that", async () => {
     const busy = ['org_b', 'we_busy'] as const
     const paused = ['org_c', 'we_paused'] as const
     await addEndpoint(...busy, 'enabled')
@@ -105,7 +105,7 @@ describe('countQueue()', () => {
     }
     const pages = await grow(10_001, 11_000)
     const pagesOfMore = await grow(11_001, 50_000)
-    // The entries are spread over more pages of the same indexes; a scan of the queue would read five times as many.
+    // The entries are spread over more pages of the same indexes. A scan of the queue would read five times as many.
     assert.ok(pagesOfMore <= pages * 1.3, `${pagesOfMore} pages after ${pages}`)
 
     const inspector = createInspector(database.url)
@@ -117,9 +117,9 @@ describe('countQueue()', () => {
     }
   })
 
-  test('is exact with many endpoints, of which each has a few deliveries', async () => {
+  test('is exact with many endpoints that have a few deliveries each', async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
-    // Every second endpoint is paused; each endpoint has 40 pending deliveries, a skipped one and a failed delivery.
+    // Every second endpoint is paused. Each endpoint has 40 pending deliveries, a skipped one and a failed one.
     await sql`
       insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
       select 'org_' || number, 'we_1', 'https://hooks.example/', case when number % 2 = 0 then 'paused' else 'enabled' end,
@@ -141,7 +141,7 @@ describe('countQueue()', () => {
     assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)
   })
 
-  test('reads a bounded part of a queue that belongs to one endpoint, whatever its deliveries are', async () => {
+  test('reads a limited part of a queue that belongs to one endpoint, whatever its deliveries are', async () => {
     for (const kind of ['live', 'backfill', 'backing off']) {
       await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
       await addEndpoint('org_one', 'we_one', 'enabled')
@@ -152,7 +152,7 @@ describe('countQueue()', () => {
                ${kind === 'backfill'}, ${kind === 'backing off'}
         from generate_series(1, 20000) as place`
       await sql`analyze business_api.open_deliveries`
-      // A new session, which makes its plans with these statistics.
+      // A new session that makes its plans with these statistics.
       const session = database.sql({ max: 1 })
       const [row] = await session.begin(async (tx) => {
         await tx`select business_api.count_queue(null, null, 100), business_api.count_queue('org_one', null, 100)`
@@ -165,7 +165,7 @@ describe('countQueue()', () => {
     }
   })
 
-  test('the deliveries of paused endpoints are counted as far as those of others', async () => {
+  test('counts the deliveries of paused endpoints as far as those of others', async () => {
     await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
     const [busy, paused] = [
       ['org_a', 'we_busy'],

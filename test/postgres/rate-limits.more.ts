@@ -14,9 +14,10 @@ import { newEntry } from '../contract/audit-entry.ts'
 import { newKey } from '../contract/tenant.ts'
 import type { Admitted, Admitting, AdmittingReport } from './_admitter.ts'
 
-// The requests of a key that wait are judged together, by any number of processes. That must show in nothing but speed.
+// Waiting requests of a key are checked together, by any number of processes. The only visible difference
+// must be speed.
 
-/** So slow that no token comes back while a test runs. */
+/** So slow that no token comes back during a test. */
 const SLOW = 0.001
 const ROOMY: RateLimit = { perSecond: SLOW, burst: 1_000_000 }
 
@@ -84,7 +85,7 @@ describe('Several processes', () => {
     return (await admitIn(processes, about)).flatMap(({ admitted }) => admitted)
   }
 
-  test('with 10,000 requests are let through as often as the bucket has tokens', async (t) => {
+  test('with 10,000 requests are admitted as often as the bucket has tokens', async (t) => {
     const request = await makeRequest(openStore(t), {
       key: { perSecond: SLOW, burst: 4000 },
       organization: ROOMY,
@@ -93,7 +94,7 @@ describe('Several processes', () => {
     assert.equal(admitted.length, 4000)
   })
 
-  test('are never let through more often than the bucket allows, in any time', async (t) => {
+  test('are never admitted more often than the bucket allows, in any period', async (t) => {
     const limit = { perSecond: 400, burst: 800 }
     const request = await makeRequest(openStore(t), { key: limit, organization: ROOMY })
     const admitted = await admittedIn(4, { requests: [request], count: 1500, atOnce: 4 })
@@ -111,7 +112,7 @@ describe('Several processes', () => {
     }
   })
 
-  test('that judge the keys of the same organizations in any order meet in no deadlock, and lose no token', async (t) => {
+  test("that check keys of the same organizations in any order don't deadlock or lose a token", async (t) => {
     const store = openStore(t)
     const [burst, atOnce] = [100_000, 48]
     const limit = { perSecond: SLOW, burst }
@@ -139,7 +140,7 @@ describe('Several processes', () => {
   })
 })
 
-test('A process that is stopped while it judges requests of two organizations holds no bucket', async (t) => {
+test("A process that is suspended while checking requests of two organizations doesn't lock any bucket", async (t) => {
   const store = openStore(t)
   const limits = { key: ROOMY, organization: ROOMY }
   const requests = [await makeRequest(store, limits), await makeRequest(store, limits)]
@@ -151,14 +152,14 @@ test('A process that is stopped while it judges requests of two organizations ho
   for (let round = 0; round < 20; round++) {
     await sleep(Math.random() * 20)
     child.kill('SIGSTOP')
-    // Its last statement ends, though nobody reads the answer.
+    // Its last statement ends even though there's no one left to read the result.
     while ((await countLocks()) > 0) await sleep(1)
     for (const request of requests) assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
     child.kill('SIGCONT')
   }
 })
 
-/** The transactions that have locked buckets, or may do so. */
+/** Returns how many transactions have locked buckets or may do so. */
 async function countLocks(): Promise<number> {
   const [row] = await sql`
     select count(*)::int as count from pg_locks
@@ -166,7 +167,7 @@ async function countLocks(): Promise<number> {
   return row?.count
 }
 
-test('The keys of an organization share its tokens exactly', async (t) => {
+test('An organization’s keys share its tokens exactly', async (t) => {
   const store = openStore(t)
   const burst = 500
   const limits = { key: ROOMY, organization: { perSecond: SLOW, burst } }
@@ -175,7 +176,7 @@ test('The keys of an organization share its tokens exactly', async (t) => {
   assert.equal(await countAdmitted(store, requests, burst + 100), burst)
 })
 
-test('Requests that are judged together are told the tokens as if they had come one after the other', async (t) => {
+test('Requests that are checked together see the tokens as if they had arrived one by one', async (t) => {
   const store = openStore(t)
   const request = await makeRequest(store, { key: { perSecond: SLOW, burst: 20 }, organization: ROOMY })
   await store.apiKeys.admit(request)
@@ -192,20 +193,20 @@ test('Requests that are judged together are told the tokens as if they had come 
   assert.deepEqual(told, expected)
 })
 
-test('A revocation and a changed limit of another process hold for the next request of a busy key', async (t) => {
+test('A revocation and a changed limit by another process apply to the next request of a busy key', async (t) => {
   const [store, other] = [openStore(t), openStore(t)]
   const request = await makeRequest(store, { key: ROOMY, organization: ROOMY })
   const { organizationHint: organizationId, keyId } = request
   assert.equal(await countAdmitted(store, [request], 200), 200)
   const rateLimit = { perSecond: SLOW, burst: 2 }
   await other.apiKeys.limitOrganization({ organizationId, rateLimit, entry: newEntry() })
-  // More than two were let through before.
+  // More than two were admitted before.
   assert.equal((await store.apiKeys.admit(request)).outcome, 'limited')
   await other.apiKeys.revoke({ organizationId, keyId, entry: newEntry() })
   assert.deepEqual(await store.apiKeys.admit(request), { outcome: 'unauthenticated' })
 })
 
-test('Two APIs with different limits on one store share the buckets', async (t) => {
+test('Two APIs with different limits on the same store share the buckets', async (t) => {
   const store = openStore(t)
   const burst = 400
   const request = await makeRequest(store, { key: { perSecond: SLOW, burst }, organization: ROOMY })
@@ -217,7 +218,7 @@ test('Two APIs with different limits on one store share the buckets', async (t) 
   assert.ok(admitted === burst || admitted === burst + 1, `${admitted}`)
 })
 
-test('A flood over the limit waits for no lock of a bucket', async (t) => {
+test("A flood of requests over the limit doesn't wait for locked buckets", async (t) => {
   const store = openStore(t)
   const request = await makeRequest(store, { key: { perSecond: SLOW, burst: 1 }, organization: ROOMY })
   assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
@@ -228,7 +229,7 @@ test('A flood over the limit waits for no lock of a bucket', async (t) => {
   })
 })
 
-test('A clock that was set back costs a bucket with a limit of its own one refill', async (t) => {
+test('A clock that was set back costs a bucket with its own limit one refill', async (t) => {
   const store = openStore(t)
   const request = await makeRequest(store, { key: ROOMY, organization: ROOMY })
   const organizationId = request.organizationHint

@@ -22,7 +22,7 @@ async function inTurn(calls: readonly Call[]): Promise<number[]> {
   return answers
 }
 
-test('a database that has become read-only: 503, and the connections are given up; then service without a restart', async (t) => {
+test('a database that has become read-only: 503 and the connections are closed, then normal service without a restart', async (t) => {
   const store = createPostgresStore(database.url, { maxConnections: 3 })
   t.after(() => store.close())
   const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
@@ -32,14 +32,14 @@ test('a database that has become read-only: 503, and the connections are given u
     return (await api(new Request('http://localhost/api/v1/clients', call))).status
   }
   const createAtOnce = () => Promise.all(Array.from({ length: 6 }, create))
-  // Read-only from the start of each session, as on a standby.
+  // Read-only from the start of each session, like on a standby.
   await sql`alter database ${sql(name)} set default_transaction_read_only = on`
   assert.deepEqual(new Set(await createAtOnce()), new Set([503]))
   assert.deepEqual(new Set(await createAtOnce()), new Set([503]))
 
   await sql`set default_transaction_read_only = off`
   await sql`alter database ${sql(name)} reset default_transaction_read_only`
-  // Connections that were kept would be read-only for ever.
+  // If connections were kept, they'd stay read-only forever.
   await until('all is served', async () => (await createAtOnce()).every((status) => status === 200), 30_000)
 })
 
@@ -47,7 +47,7 @@ for (const [order, run] of [
   ['one after the other', inTurn],
   ['at once', (calls: readonly Call[]) => Promise.all(calls.map((call) => call()))],
 ] as const) {
-  test(`idle connections that are still read-only cost no request when the server can write again: ${order}`, async (t) => {
+  test(`idle connections that are still read-only don't fail a request once the server can write again: ${order}`, async (t) => {
     const store = createPostgresStore(`${database.url}?application_name=${CONNECTIONS}`, {
       maxConnections: CONNECTIONS,
     })
@@ -76,7 +76,7 @@ for (const [order, run] of [
   })
 }
 
-test('target_session_attrs=read-write: a read-only server is not used, not even to read', async (t) => {
+test("target_session_attrs=read-write: a read-only server isn't used, not even for reads", async (t) => {
   await sql`alter database ${sql(name)} set default_transaction_read_only = on`
   const writing = createPostgresStore(`${database.url}?target_session_attrs=read-write`)
   t.after(() => writing.close())
@@ -97,7 +97,7 @@ test('target_session_attrs=read-write: a read-only server is not used, not even 
   )
 })
 
-test('a refused statement leaves the connection; a read-only server does not', async () => {
+test("a rejected statement keeps the connection, a read-only server doesn't", async () => {
   for (const [statement, isUsable, isReadOnly] of [
     ['select 1 / 0', true, false],
     ['select * from business_api.nothing', true, false],

@@ -10,8 +10,8 @@ import { untilWaiting } from '../_waiting.ts'
 import { type Organization, type Platform, request, startPlatform } from '../api/_api.ts'
 import { EVERYTHING, setUp } from '../settings-page/_page.ts'
 
-// What PostgreSQL rejects at the last moment: a record whose parent is deleted in another connection between the look and the write, and
-// values that break a rule of the database.
+// Things that PostgreSQL rejects at the last moment: a record whose parent is deleted by another connection between the
+// lookup and the write, and values that violate a rule of the database.
 
 let platform: Platform
 let sql: Sql
@@ -31,7 +31,10 @@ after(async () => {
   await platform.close()
 })
 
-/** Starts work while a row is being deleted by another connection, and commits the deletion when the work waits for the row. */
+/**
+ * Starts work while a row is being deleted by another connection, and commits the deletion once `work` is waiting for
+ * the row.
+ */
 async function whileDeleting<T>(table: string, id: string, work: () => Promise<T>): Promise<T> {
   let started: Promise<T> | undefined
   await sql.begin(async (tx) => {
@@ -46,7 +49,7 @@ async function whileDeleting<T>(table: string, id: string, work: () => Promise<T
   return started
 }
 
-describe('A write whose parent is deleted meanwhile', () => {
+describe('A write whose parent is deleted in the meantime', () => {
   const business = async (): Promise<string> => (await host.businesses.create(org.id, { name: 'Atlas' })).id
   const post = (businessId: string, headers: Record<string, string> = {}) =>
     request(platform.api, '/api/v1/leads', { key: org.key, json: { businessId }, headers })
@@ -57,7 +60,7 @@ describe('A write whose parent is deleted meanwhile', () => {
     assert.match(text, /Business not found/)
   }
 
-  test('POST /leads answers 404, without and with an idempotency key', async () => {
+  test('POST /leads returns 404, with and without an idempotency key', async () => {
     await assertNotFound(await business(), { 'Idempotency-Key': 'first' })
     await assertNotFound(await business())
     assert.equal((await post(await business())).status, 200)
@@ -66,7 +69,7 @@ describe('A write whose parent is deleted meanwhile', () => {
     assert.deepEqual(platform.failures, [])
   })
 
-  test('leads.create() is not_found, also in the transaction of the host', async () => {
+  test('leads.create() is not_found, even in the host’s transaction', async () => {
     const [one, other] = [await business(), await business()]
     const notFound = { name: 'BusinessApiError', code: 'not_found' }
     const create = () => host.leads.create(org.id, { businessId: one })
@@ -101,7 +104,7 @@ describe('A write whose parent is deleted meanwhile', () => {
     return id
   }
 
-  test('invoices.recordPayment() is not_found, also in the transaction of the host', async () => {
+  test('invoices.recordPayment() is not_found, even in the host’s transaction', async () => {
     const [one, other] = [await invoice(), await invoice()]
     const pay = () => host.invoices.recordPayment(org.id, { invoiceId: one, amount: '5' })
     await assert.rejects(whileDeleting('invoices', one, pay), { code: 'not_found' })
@@ -111,7 +114,7 @@ describe('A write whose parent is deleted meanwhile', () => {
   })
 })
 
-describe('A value that breaks a rule that the host has added to the database', () => {
+describe('A value that violates a rule the host has added to the database', () => {
   before(async () => {
     await sql.unsafe(`
       alter table business_api.businesses
@@ -139,7 +142,7 @@ describe('A value that breaks a rule that the host has added to the database', (
   ]
 
   for (const [what, sqlstate, json] of CASES)
-    test(`${what} (${sqlstate}): POST /clients answers 422, the host reads the cause, clients.create() is invalid_input`, async () => {
+    test(`${what} (${sqlstate}): POST /clients returns 422, the host gets the cause, clients.create() is invalid_input`, async () => {
       await host.businesses.create(org.id, { name: 'First', phone: '1' }).catch(() => {})
       platform.failures.length = 0
       const { status, text } = await request(platform.api, '/api/v1/clients', { key: org.key, json })
@@ -155,7 +158,7 @@ describe('A value that breaks a rule that the host has added to the database', (
       })
     })
 
-  test('the log has it at the level of errors, with the rule and the SQLSTATE', async () => {
+  test('is logged as an error, with the rule and the SQLSTATE', async () => {
     const lines: unknown[] = []
     const error = (details: object, message: string) => lines.push({ message, ...details })
     const logger = { debug() {}, info() {}, warn() {}, error }
@@ -168,14 +171,14 @@ describe('A value that breaks a rule that the host has added to the database', (
     assert.equal(line?.error.message, 'Cannot write the record because it breaks no_spam')
   })
 
-  test('a fault of a statement, and not of a value (22012), stays a fault: 500', async () => {
+  test('an error that is caused by a statement and not by a value (22012) is still a 500', async () => {
     const json = { name: 'Atlas', city: 'fault' }
     const { status } = await request(platform.api, '/api/v1/clients', { key: org.key, json })
     assert.equal(status, 500)
     await assert.rejects(host.clients.create(org.id, json), { name: 'PostgresError', code: '22012' })
   })
 
-  test('the calls of settings are invalid_input too, and the settings page reports it', async () => {
+  test('the settings calls return invalid_input too, and the settings page reports it', async () => {
     const settings = createDeveloperSettings(hostStore, {
       allowPlaintextSecrets: true,
       allowHttp: true,
@@ -199,7 +202,7 @@ describe('A value that breaks a rule that the host has added to the database', (
   })
 })
 
-test('GET /clients answers no token or time with 500, however great its numbers', async () => {
+test('GET /clients never returns 500 for a token or time, however large its numbers are', async () => {
   const NINES = '9'.repeat(19)
   const positions = ['c', 't'].flatMap((order) =>
     [
@@ -224,7 +227,7 @@ test('GET /clients answers no token or time with 500, however great its numbers'
   }
 })
 
-test('organizations.delete() by a role without the privileges names the missing grant', async (context) => {
+test('organizations.delete() by a role without the privileges reports the missing grant', async (context) => {
   const role = `half_eraser_${Math.random().toString(36).slice(2)}`
   context.after(() => sql.unsafe(`drop owned by ${role}; drop role ${role}`))
   await sql.unsafe(`create role ${role}`)
@@ -239,7 +242,7 @@ test('organizations.delete() by a role without the privileges names the missing 
     message:
       /^Cannot delete because of permission denied for table api_keys: grant select.*, delete on business_api.api_keys to "ROLE"$/,
   })
-  // Where no privilege on a table is missing, the message of PostgreSQL says what is.
+  // If it isn't a table privilege that's missing, PostgreSQL's message says what is.
   for (const grant of grants) await sql.unsafe(grant)
   await sql.unsafe(`revoke usage on schema business_api from ${role}`)
   await assert.rejects(

@@ -9,8 +9,8 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations, computePage, rowsOf, STORED_FIELDS } from './_representations.ts'
 
-// The representation of every record is stored in the record's row. Here rows are written by SQL, of every kind and under every
-// setting of a session; test/store and test/platform compare what all the verbs of the store leave behind.
+// Every record is stored with its representation. Here we write rows of every kind with SQL, using all kinds of session
+// settings. test/store and test/platform compare what the store's methods leave behind.
 
 const ids = createIds()
 const TEXTS = [
@@ -70,7 +70,7 @@ describe('stored representations', () => {
     'a hostile schema first on the search path': { search_path: 'hostile, public, pg_catalog' },
   }
   for (const [name, connection] of Object.entries(sessions)) {
-    test(`of rows written by SQL equal representations computed anew, under ${name}`, async () => {
+    test(`of rows written with SQL equal computed ones, under ${name}`, async () => {
       const organizationId = `org_${Object.keys(sessions).indexOf(name)}`
       if (name.includes('hostile')) await sql.unsafe(HOSTILE)
       const session = database.sql({ max: 1, ...(connection && { connection }) })
@@ -87,7 +87,7 @@ describe('stored representations', () => {
     })
   }
 
-  test('make the pages of lists, byte for byte as representations computed anew', async () => {
+  test('make up the pages of lists, byte for byte like computed ones', async () => {
     const organizationId = 'org_pages'
     await insertEverything(sql, organizationId)
     const store = createPostgresStore(database.url)
@@ -100,7 +100,7 @@ describe('stored representations', () => {
     await store.close()
   })
 
-  test('follow a replaced function at the next update of the rows, in batches', async () => {
+  test('use a replaced function the next time the rows are updated, in batches', async () => {
     await sql`insert into business_api.projects (organization_id, id, name, status, billing_type, value)
       select 'org_batches', 'proj_' || n, 'Relaunch', 'active', 'fixed', 1 from generate_series(1, 3) n`
     await sql
@@ -123,7 +123,7 @@ describe('stored representations', () => {
       .catch((error) => assert.equal(error, ROLLBACK))
   })
 
-  test('cannot be written by SQL', async () => {
+  test("can't be written with SQL", async () => {
     for (const table of Object.keys(STORED_FIELDS)) {
       await assert.rejects(sql.unsafe(`update ${rowsOf(table)} set representation = '{}'`), {
         code: '428C9',
@@ -134,7 +134,7 @@ describe('stored representations', () => {
 
 const ROLLBACK = new Error('The test has seen enough')
 
-/** Functions and an operator with the same names as the functions and the operator of the representations. */
+/** Functions and an operator with the same names as those used in the representations. */
 const HOSTILE = `
   create schema hostile;
   create function hostile.to_json(text) returns json language sql immutable as $$ select '"hostile"'::json $$;

@@ -3,8 +3,8 @@ import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// A dump has the text that PostgreSQL makes of a definition, and a restore parses that text. A definition whose text changes on the way
-// looks changed to `doctor`, in a database that nobody has changed.
+// A dump has definitions as formatted by PostgreSQL, and a restore parses them. If that changed the text of a
+// definition, `doctor` would report it as changed in a database where it wasn't.
 
 let database: TestDatabase
 let sql: Sql
@@ -15,7 +15,7 @@ before(async () => {
 })
 after(() => database.drop())
 
-test('every check constraint is the same after a dump and a restore', async () => {
+test('every check constraint is the same after a dump and restore', async () => {
   const constraints = await sql<{ table: string; name: string; text: string }[]>`
     select conrelid::regclass::text as table, conname as name, pg_get_constraintdef(oid) as text
     from pg_constraint where connamespace = 'business_api'::regnamespace and contype = 'c' and coninhcount = 0 order by 1, 2`
@@ -29,7 +29,7 @@ test('every check constraint is the same after a dump and a restore', async () =
   }
 })
 
-test('every index is the same after a dump and a restore', async () => {
+test('every index is the same after a dump and restore', async () => {
   const indexes = await sql<{ name: string; text: string }[]>`
     select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as text
     from pg_index join pg_class on pg_class.oid = indexrelid
@@ -43,7 +43,7 @@ test('every index is the same after a dump and a restore', async () => {
   }
 })
 
-test('every generated column and default is the same after a dump and a restore', async () => {
+test('every generated column and default is the same after a dump and restore', async () => {
   const columns = await sql<{ table: string; name: string; type: string; kind: string; text: string }[]>`
     select
       attrelid::regclass::text as table, attname as name, format_type(atttypid, atttypmod) as type, attgenerated as kind,

@@ -20,8 +20,8 @@ import { cliOn, jsonOf, textOf } from '../cli/_cli.ts'
 import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { folderWith } from './_servers.ts'
 
-// Backups as people make them, and what a restored database does: nothing is sent from it before somebody says so, doctor has nothing to
-// say, and keys, sync tokens, creates and deliveries go on.
+// Backups as people make them, and how a restored database behaves: nothing is sent from it until someone says so,
+// doctor doesn't report anything, and keys, sync tokens, creates and deliveries continue to work.
 
 const run = promisify(execFile)
 const tools = await folderWith('pg_dump')
@@ -71,7 +71,7 @@ async function sync(url: string, from: string): Promise<{ count: number; token: 
   return { count: JSON.parse(answer.text).data.length, token: answer.headers.get('sync-token') ?? '' }
 }
 
-/** Makes the database of production: three clients, one of which has webhooks that are still to be sent. */
+/** Creates the production database with three clients, one of which still has webhooks to be sent. */
 async function produce(url: string): Promise<void> {
   await migrate(url, { logger: false })
   {
@@ -103,13 +103,16 @@ async function produce(url: string): Promise<void> {
 }
 
 interface Restored {
-  /** Clients that a sync with the old token gives: all, or those since the token for a server that is the same to the token. */
+  /**
+   * Number of clients returned by a sync with the old token. It's all of them, or those since the token if the token
+   * considers the server to be the same.
+   */
   readonly synced: 1 | 3
-  /** What doctor says without a name. */
+  /** Whether doctor reports that it was moved if it has no name. */
   readonly isMoved: boolean
 }
 
-/** Asserts that a restored database is in order, and sends nothing until it is adopted. */
+/** Asserts that a restored database is in order and sends nothing until it's adopted. */
 async function assertRestored(url: string, { synced, isMoved }: Restored): Promise<void> {
   received = 0
   const staging = cliOn(url, { env: { BUSINESS_API_INSTALLATION: 'staging', BUSINESS_API_SECRET_KEYS: '' } })
@@ -186,11 +189,11 @@ describe('A restored database', {
   }
 
   for (const [index, kind] of Object.keys(DUMPS).entries())
-    test(`of a dump: ${kind}`, async () => {
+    test(`from a dump: ${kind}`, async () => {
       await assertRestored(await restore(server, `restored_${index}`, kind), { synced: 3, isMoved: true })
     })
 
-  test('of a dump, on the packaged server, which is newer', async (context) => {
+  test('from a dump, on the packaged server, which is newer', async (context) => {
     const newer = await startPostgres()
     context.after(() => newer.stop())
     await assertRestored(await restore(newer, 'newer', 'custom'), { synced: 3, isMoved: true })
@@ -212,13 +215,13 @@ describe('A restored database', {
     await new Promise((resolve) => setTimeout(resolve, 1000))
     assert.equal(received, 0)
     assert.match(loop.health().heldBecause ?? '', /installation 'production'/)
-    // A waiting loop goes on by itself.
+    // A waiting loop continues on its own.
     await store.installation.adopt('staging')
     while (received < 2) await new Promise((resolve) => setTimeout(resolve, 100))
     await loop.stop()
   })
 
-  /** Starts a base backup of the running server as a server of its own. */
+  /** Starts a base backup of the running server as a separate server. */
   async function copyServer(): Promise<{ directory: string; server: PostgresServer }> {
     const owner = await serverOwner()
     const copied = await makeDirectory(owner)
@@ -230,17 +233,18 @@ describe('A restored database', {
     return { directory: copied, server: await startPostgres({ binDirectory: bin, dataDirectory: copied }) }
   }
 
-  test('of a base backup that was promoted', async (context) => {
+  test('from a base backup that was promoted', async (context) => {
     const copied = await copyServer()
     context.after(async () => {
       await copied.server.stop()
       await rm(copied.directory, { recursive: true, force: true })
     })
-    // The copy has the identifier and the name of production: only the name of the installation tells them apart.
+    // The copy has the same identifier and database name as production, so only the name of the
+    // installation is different.
     await assertRestored(urlOf(copied.server, 'production'), { synced: 1, isMoved: false })
   })
 
-  test('pg_upgrade changes the identifier, and production goes on delivering', async (context) => {
+  test('pg_upgrade changes the identifier, and production continues to deliver', async (context) => {
     const old = await copyServer()
     const owner = await serverOwner()
     const upgraded = await makeDirectory(owner)

@@ -10,7 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ageEvents } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 
-// The purge that all processes share: turns, pauses, and the second pass.
+// The purge shared by all processes: turns, pauses, and the second pass.
 
 const ORGANIZATION = 'org_retention'
 const DAY_MS = 86_400_000
@@ -52,7 +52,10 @@ describe('continuePurge() in PostgreSQL', () => {
   const purge = (request: Partial<typeof REQUEST> = {}) =>
     store.deliveries.continuePurge({ ...REQUEST, ...request })
 
-  /** Publishes events, delivers each, and makes them 40 days old, in a day that was found to be retained a moment ago. */
+  /**
+   * Publishes events, delivers each of them, and makes them 40 days old, on a day that has just been found
+   * to be retained.
+   */
   async function publishOld(count: number): Promise<void> {
     await sql`
       select business_api.insert_events(${ORGANIZATION}, (
@@ -75,7 +78,7 @@ describe('continuePurge() in PostgreSQL', () => {
   const letAnHourPass = () =>
     sql`update business_api.purge_progress set second_pass_at = second_pass_at - interval '1 hour'`
 
-  test('leaves the work to another purging process, without waiting', async () => {
+  test('leaves the work to another purging process without waiting', async () => {
     await publishOld(1)
     await sql.begin(async (tx) => {
       await tx`select 1 from business_api.purge_progress for update`
@@ -85,7 +88,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('pauses between two parts, whichever process asks', async () => {
+  test('pauses between two parts, whichever process calls it', async () => {
     await publishOld(3)
     const other = createPostgresStore(database.url)
     const first = await purge({ limit: 1, share: 0.01 })
@@ -99,13 +102,13 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 2)
   })
 
-  test('goes on at once where the clock was set back', async () => {
+  test('continues immediately if the clock was set back', async () => {
     await publishOld(1)
     await sql`update business_api.purge_progress set paused_until = now() + interval '1 day'`
     assert.equal((await purge()).events, 1)
   })
 
-  test('a clock that ran ahead and is right again keeps no event from the purge', async () => {
+  test("a clock that was ahead and is right again doesn't hide any event from the purge", async () => {
     await publishOld(2)
     await reopenDeliveries(sql, sql`id = (select min(id) from business_api.finished_deliveries)`)
     const ahead = { prefix: idPrefixAt('dlv', Date.now() + DAY_MS) }
@@ -118,7 +121,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1, 'and the hourly one does not wait for a day')
   })
 
-  test('comes back once an hour to events that had to stay', async () => {
+  test('comes back to events that had to be kept once an hour', async () => {
     await publishOld(2)
     await reopenDeliveries(sql, sql`id = (select min(id) from business_api.finished_deliveries)`)
     const { events, isDone, lagMs } = await purge()
@@ -129,7 +132,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('scans past more events that must stay than a part has, in single runs of new processes too', async () => {
+  test('scans past more kept events than a part has, even in single runs of new processes', async () => {
     await publishOld(2500)
     await reopenDeliveries(sql)
     const last = sql`(select id from business_api.events order by delivery_prefix desc limit 1)`

@@ -20,7 +20,7 @@ import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { assertError, request } from '../api/_api.ts'
 import { createTestSender, until } from '../delivery/_loop.ts'
 
-// The errors for callers, operators and loops when the schema does not fit this version.
+// The errors for callers, operators and loops if the schema doesn't match this version.
 
 let database: TestDatabase
 let sql: Sql
@@ -40,7 +40,7 @@ afterEach(async () => {
 const ADVICE = "run 'business-api-kit migrate', or call migrate() of business-api-kit/postgres, and try again"
 const NEVER_MIGRATED = `Cannot use this database because it was never migrated: ${ADVICE}`
 
-/** Asserts an error of the library with PostgreSQL's error as the cause. */
+/** Returns a check for one of our errors with PostgreSQL's error as the cause. */
 function isFault(code: ErrorCode, message: string | RegExp): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof BusinessApiError, String(error))
@@ -48,14 +48,14 @@ function isFault(code: ErrorCode, message: string | RegExp): (error: unknown) =>
     if (typeof message === 'string') assert.equal(error.message, message)
     else assert.match(error.message, message)
     assert.ok(error.cause instanceof postgres.PostgresError)
-    // Schema, table, column or function: depends on the first name in the statement.
+    // Schema, table, column or function, depending on the first name in the statement.
     assert.match(error.cause.code, /^(3F000|42P01|42703|42883)$/)
     return true
   }
 }
 
 describe('a database that was never migrated', () => {
-  test('gives API callers 500, and onError the reason', async () => {
+  test('returns 500 to API callers and passes the reason to onError', async () => {
     const errors: unknown[] = []
     const api = createBusinessApi(store, { logger: false, onError: (error) => errors.push(error) })
     const key = generateApiKey('bapi', 0)
@@ -65,7 +65,7 @@ describe('a database that was never migrated', () => {
     for (const error of errors) isFault(SCHEMA_MISSING, NEVER_MIGRATED)(error)
   })
 
-  test('is named by the calls of the settings and of the platform, and in a transaction of the host', async () => {
+  test('is reported by settings and platform calls, including in the host’s transaction', async () => {
     const fault = isFault(SCHEMA_MISSING, NEVER_MIGRATED)
     await assert.rejects(createDeveloperSettings(store).apiKeys.list('org_1'), fault)
     const { clients } = createPlatform(store)
@@ -76,7 +76,7 @@ describe('a database that was never migrated', () => {
     )
   })
 
-  test('is reported by a starting delivery loop, and the loop delivers after the migration', async (t) => {
+  test('is reported by a starting delivery loop, which delivers after the migration', async (t) => {
     const errors: unknown[] = []
     const sender = createTestSender()
     const loop = createDeliveryLoop(store, sender, {
@@ -99,7 +99,7 @@ describe('a database that was never migrated', () => {
     await until('an event is delivered', () => sender.requests.length > 0)
   })
 
-  test('is usable by the same store once it is migrated', async () => {
+  test("can be used by the same store once it's migrated", async () => {
     const { apiKeys } = createDeveloperSettings(store)
     await assert.rejects(apiKeys.list('org_1'), { code: SCHEMA_MISSING })
     await migrate(sql)
@@ -107,8 +107,8 @@ describe('a database that was never migrated', () => {
   })
 })
 
-describe('a database whose migrations do not fit', () => {
-  test('is outdated when some are pending', async () => {
+describe("a database whose migrations don't match", () => {
+  test('is outdated if some are pending', async () => {
     await migrate(sql)
     const next = { ...readMigrationTexts(), '0002-next.sql': 'select 2', '0003-later.sql': 'select 3' }
     const explain = createSchemaFaults(async (build) => {
@@ -120,7 +120,7 @@ describe('a database whose migrations do not fit', () => {
     assert.ok(isFault(SCHEMA_OUTDATED, message)(await explain(missing)))
   })
 
-  test('is too new when a breaking one was applied', async () => {
+  test('is too new if a breaking one was applied', async () => {
     await migrate(sql)
     await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', true)`
     await sql`alter table business_api.api_keys rename column name to label`
@@ -130,7 +130,7 @@ describe('a database whose migrations do not fit', () => {
     )
   })
 
-  test('that are all applied explain no error', async () => {
+  test("that are all applied doesn't explain any error", async () => {
     await migrate(sql)
     await sql`alter table business_api.api_keys rename to other_keys`
     await assert.rejects(createDeveloperSettings(store).apiKeys.list('org_1'), { code: '42P01' })

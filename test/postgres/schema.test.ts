@@ -12,7 +12,7 @@ const SCHEMA_HEAD = `-- The schema as the migrations leave it, for review: writt
 
 `
 
-/** The unique keys that may begin with another column than organization_id, each with the reason. */
+/** Unique keys that may start with a column other than organization_id, with the reason. */
 const NOT_BY_ORGANIZATION: Readonly<Record<string, string>> = {
   migrations_pkey: 'belongs to the schema, and all organizations share the schema',
   api_keys_digest_key: 'the lookup that finds out whose key it is',
@@ -36,20 +36,20 @@ before(async () => {
 
 after(() => database.drop())
 
-test('the migrations make the schema of test/schema.sql', async () => {
+test('the migrations create the schema in test/schema.sql', async () => {
   const actual = SCHEMA_HEAD + (await dumpSchema(sql))
   if (process.env.UPDATE_SCHEMA) await writeFile(SCHEMA_FILE, actual)
   const expected = await readFile(SCHEMA_FILE, 'utf8')
   assert.equal(actual, expected, 'If the change is meant: UPDATE_SCHEMA=1, and review the difference')
 })
 
-test('every primary key, unique key and foreign key begins with organization_id', async () => {
+test('every primary key, unique key and foreign key starts with organization_id', async () => {
   const keys = (await readKeys()).filter(({ kind }) => kind !== 'check')
   const others = keys.filter(({ columns }) => columns[0] !== 'organization_id').map(({ name }) => name)
   assert.deepEqual(others.sort(), Object.keys(NOT_BY_ORGANIZATION).sort())
 })
 
-test('every foreign key refers to a record of the same organization', async () => {
+test('every foreign key references a record of the same organization', async () => {
   const foreignKeys = (await readKeys()).filter(({ kind }) => kind === 'fkey')
   const others = foreignKeys.filter(({ referencedColumns }) => referencedColumns[0] !== 'organization_id')
   assert.deepEqual(others, [])
@@ -104,7 +104,7 @@ async function readKeys(): Promise<Key[]> {
   `
 }
 
-/** PostgreSQL's default names. PostgreSQL would number the checks, so a check is named by its main column. */
+/** PostgreSQL's default names. Because it would number check constraints, those are named after their main column. */
 function isWellNamed({ table, name, kind, columns }: Key): boolean {
   if (kind === 'pkey') return name === `${table}_pkey`
   if (kind === 'check') return columns.some((column) => name === `${table}_${column}_check`)

@@ -6,16 +6,17 @@ import { createEmptyDatabase } from '../_database.ts'
 import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { alter, live, SETTINGS } from './_life.ts'
 
-// A whole life in databases whose settings are otherwise: as `alter database` or `alter role` may have left them, in sessions of the
-// store's own and behind a pooler in transaction mode, where the store can set nothing. versions.slow.ts exchanges the two.
+// Runs everything on databases with different settings, configured with `alter database` or `alter role`, in the
+// store's own sessions and behind a pooler in transaction mode, where the store can't set anything. versions.slow.ts
+// does the other combinations.
 
 for (const [sessions, of] of [
   [true, 'role'],
   [false, 'database'],
 ] as const)
-  describe(`${sessions ? 'in sessions of its own' : 'behind a pooler in transaction mode'}, by alter ${of}`, () => {
+  describe(`${sessions ? 'with separate sessions' : 'behind a pooler in transaction mode'}, with alter ${of}`, () => {
     for (const [name, value] of SETTINGS)
-      test(`a life with ${name} = ${value}`, async (context) => {
+      test(`everything works with ${name} = ${value}`, async (context) => {
         const database = await createEmptyDatabase()
         context.after(() => database.drop())
         await alter(database.url, of, name, value)
@@ -23,7 +24,7 @@ for (const [sessions, of] of [
       })
   })
 
-describe('default_transaction_read_only = on: migrate works, and a write says what is wrong', () => {
+describe("default_transaction_read_only = on: migrate works, and a write says what's wrong", () => {
   for (const of of ['database', 'role'] as const)
     for (const isPooled of [false, true])
       test(

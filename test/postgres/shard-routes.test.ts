@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { Slices, Unnamed } from '../../lib/postgres/shards/routes.ts'
 
-/** A slice with verbs that are added later. */
+/** A part of a store whose methods are added later. */
 interface Later {
   ofOrganization(organizationId: string): Promise<void>
   ofRequest(request: { readonly organizationId: string; readonly limit: number }): Promise<void>
@@ -12,9 +12,9 @@ interface Later {
   watch(onDue: () => void): () => void
 }
 
-test('the types ask for a way for each verb whose first argument may name no organization', () => {
+test('the types require an entry for each method whose first argument may not have an organization', () => {
   const ways: Record<Unnamed<Later>, true> = { ofMany: true, ofAllOrOne: true }
-  // @ts-expect-error ofMany has no way
+  // @ts-expect-error ofMany has no entry
   const missing: Record<Unnamed<Later>, true> = { ofAllOrOne: true }
   const none: Record<Unnamed<Slices['businesses']>, true> = {}
   assert.deepEqual(
@@ -23,11 +23,11 @@ test('the types ask for a way for each verb whose first argument may name no org
   )
 })
 
-test('the types ask for a way also for the verbs of an optional slice', () => {
+test('the types require an entry even for the methods of an optional part', () => {
   const ways: Record<Unnamed<Later | undefined>, true> = { ofMany: true, ofAllOrOne: true }
-  // @ts-expect-error check names no organization, and has no way
+  // @ts-expect-error check has no organization and no entry
   const missing: Record<Unnamed<BusinessApiStore['installation']>, true> = {}
-  // @ts-expect-error the name of an installation is no organization: the slice is not routed
+  // @ts-expect-error the name of an installation isn't an organization, so the installation isn't routed
   const routed: keyof Slices = 'installation'
   assert.deepEqual([Object.keys(ways).length, Object.keys(missing).length, routed], [2, 0, 'installation'])
 })

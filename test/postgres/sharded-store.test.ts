@@ -31,7 +31,7 @@ after(async () => {
 
 const [ofA, ofB, ofC] = [organizationOn('a'), organizationOn('b'), organizationOn('c')] as const
 
-/** Opens a store over given databases by name, and closes it after the test. */
+/** Opens a store with the given databases by name, and closes it after the test. */
 function openNamed(
   t: { after(end: () => unknown): void },
   urls: Readonly<Record<string, string>>,
@@ -53,7 +53,7 @@ function isCode(code: string, text: RegExp): (error: unknown) => boolean {
   }
 }
 
-/** Counts the businesses of an organization on every shard. */
+/** Counts an organization's businesses on every shard. */
 async function countBusinesses(organizationId: string): Promise<Record<string, number>> {
   const counts = NAMES.map(async (name) => {
     const sql = shards.sqlOf(organizationOn(name))
@@ -64,7 +64,7 @@ async function countBusinesses(organizationId: string): Promise<Record<string, n
   return Object.fromEntries(await Promise.all(counts))
 }
 
-test('a store over shards writes each organization on its shard only', async () => {
+test('a sharded store only writes an organization on its shard', async () => {
   const platform = createPlatform(store)
   for (const [organization, name] of [
     [ofA, 'a'],
@@ -97,7 +97,7 @@ test('the first start writes the same map on all shards, each with its own name'
   assert.deepEqual(places[0]?.slots, places[2]?.slots)
 })
 
-test('many first starts at once agree on the map', async (t) => {
+test('many concurrent first starts agree on the map', async (t) => {
   const fresh = await createTestShards()
   t.after(() => fresh.drop())
   const stores = Array.from({ length: 4 }, () => fresh.open())
@@ -109,7 +109,10 @@ test('many first starts at once agree on the map', async (t) => {
   )
 })
 
-/** Opens new databases over which a first start has come so far: the versions of the places in the order of the names; null for none. */
+/**
+ * Opens new databases with an incomplete first start, given as the versions of the places in the order of the names.
+ * `null` means no place.
+ */
 async function begunWith(
   t: { after(end: () => unknown): void },
   versions: readonly (number | null)[],
@@ -130,7 +133,7 @@ async function begunWith(
   return opened
 }
 
-test('a database without a place, beside shards with a map in force, is rejected with what to do, and stays as it is', async (t) => {
+test("a database without a place, next to shards with an active map, is rejected with what to do and isn't changed", async (t) => {
   for (const versions of [
     [1, 1, null],
     [null, 1, 1],
@@ -153,7 +156,7 @@ test('a database without a place, beside shards with a map in force, is rejected
   }
 })
 
-test('a first start that was cut off anywhere is finished by the next one', async (t) => {
+test('a first start that was interrupted at any point is completed by the next one', async (t) => {
   for (const versions of [
     [0, null, null],
     [0, 0, null],
@@ -171,7 +174,7 @@ test('a first start that was cut off anywhere is finished by the next one', asyn
   }
 })
 
-test('another order of the names changes nothing', async (t) => {
+test("the order of the names doesn't matter", async (t) => {
   const reversed = openNamed(t, { c: urlOf('c'), b: urlOf('b'), a: urlOf('a') })
   for (const organization of [ofA, ofB, ofC]) {
     const { name } = await reversed.shardOf(organization)
@@ -179,7 +182,7 @@ test('another order of the names changes nothing', async (t) => {
   }
 })
 
-test('a shard that is not added yet is served beside the others, gets no organization, and nothing is written', async (t) => {
+test("a shard that hasn't been added yet can be used with the others, gets no organizations, and isn't written to", async (t) => {
   await store.shardOf(ofA)
   const spare = await createTestDatabase()
   t.after(() => spare.drop())
@@ -190,7 +193,7 @@ test('a shard that is not added yet is served beside the others, gets no organiz
   assert.equal(await opened.shards[3]?.store.shardPlace(), null)
 })
 
-test('shards under other names than the stored ones are rejected with what to do', async (t) => {
+test('shards with other names than the stored ones are rejected with what to do', async (t) => {
   await store.shardOf(ofA)
   const wrong = {
     missing: { a: urlOf('a'), b: urlOf('b') },
@@ -212,7 +215,7 @@ test('shards under other names than the stored ones are rejected with what to do
   }
 })
 
-test('databases under each other’s names are rejected', async (t) => {
+test('databases whose names were swapped are rejected', async (t) => {
   await Promise.all([ofA, ofB, ofC].map((organization) => store.apiKeys.list(organization)))
   const swapped = openNamed(t, { a: urlOf('b'), b: urlOf('a'), c: urlOf('c') })
   await assert.rejects(
@@ -222,7 +225,7 @@ test('databases under each other’s names are rejected', async (t) => {
   assert.deepEqual(await swapped.apiKeys.list(ofC), [])
 })
 
-test('names that cannot be used are refused at once', () => {
+test('invalid names are rejected immediately', () => {
   assert.throws(() => createShardedStore({ shards: {} }), TypeError)
   for (const name of ['A', 'a b', 'a=b', '-a', 'x'.repeat(64)]) {
     assert.throws(
@@ -232,9 +235,9 @@ test('names that cannot be used are refused at once', () => {
   }
 })
 
-// --- The store of a shard ---
+// --- A shard's store ---
 
-test('the store of a shard rejects organizations of other shards, and writes nothing', async () => {
+test('a shard’s store rejects organizations of other shards and writes nothing', async () => {
   const { name, store: own } = await store.shardOf(ofA)
   assert.equal(name, 'a')
   const platform = createPlatform(own)
@@ -280,7 +283,7 @@ test('using(tx) rejects an organization of another shard, and a transaction on a
   assert.deepEqual(await countBusinesses(organization), { a: 0, b: 0, c: 0 })
 })
 
-// --- Verbs of several shards ---
+// --- Calls for several shards ---
 
 test('admit() without a hint finds the shard of the key', async () => {
   const keys = await Promise.all(
@@ -309,7 +312,7 @@ test('admit() without a hint finds the shard of the key', async () => {
   assert.deepEqual([admission.outcome, page], ['unauthenticated', null])
 })
 
-test('an import asks every shard for the digest, also beside another import, and writes nothing while one is away', async (t) => {
+test('an import asks all shards for the digest, even during another import, and writes nothing while one is down', async (t) => {
   const importing = { importedKeys: { pattern: /^old_/ } }
   const settings = createDeveloperSettings(named(store, importing))
   const given = (digest: string) =>
@@ -333,7 +336,7 @@ test('an import asks every shard for the digest, also beside another import, and
   assert.deepEqual(await apiKeys.list(ofA), before)
 })
 
-test('the verbs of a delivery loop belong to one shard', async () => {
+test('the methods of a delivery loop belong to one shard', async () => {
   await assert.rejects(store.deliveries.release([]), /create a loop for each of the store's 'shards'/)
   await assert.rejects(
     store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
@@ -359,7 +362,7 @@ test('a loop with the name of its installation delivers on every shard', async (
   assert.equal('installation' in opened, false)
 })
 
-test('the name of an installation is not written to a database under the name of another shard', async (t) => {
+test("the name of an installation isn't written to a database that belongs to another shard", async (t) => {
   await Promise.all([ofA, ofB].map((organization) => store.apiKeys.list(organization)))
   const swapped = openNamed(t, { a: urlOf('b'), b: urlOf('a'), c: urlOf('c') })
   const [first] = swapped.shards
@@ -375,7 +378,7 @@ test('the name of an installation is not written to a database under the name of
   assert.equal((await store.shards[1]?.store.installation.check(null))?.name, null)
 })
 
-test('countQueue(null) and listSealed() ask all shards', async () => {
+test('countQueue(null) and listSealed() query all shards', async () => {
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
   const organizations = NAMES.map((name) => organizationOn(name, 3))
   for (const organization of organizations) {
@@ -392,7 +395,7 @@ test('countQueue(null) and listSealed() ask all shards', async () => {
   assert.equal((await store.endpoints.listSealed(2, null)).length, 2)
 })
 
-test('a shard that is away fails only the calls that need it, under its name', async (t) => {
+test('a shard that is down only fails the calls that need it, with its name', async (t) => {
   await Promise.all([ofA, ofB, ofC].map((organization) => store.apiKeys.list(organization)))
   const gone = new URL(urlOf('c'))
   gone.port = '1'
@@ -408,7 +411,7 @@ test('a shard that is away fails only the calls that need it, under its name', a
   )
 })
 
-test('a shard with a newer release’s migration is served beside the others', async (t) => {
+test('a shard that was migrated by a newer release can be used with the others', async (t) => {
   const sql = shards.sqlOf(ofB)
   await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', false)`
   t.after(() => sql`delete from business_api.migrations where id = 9999`)
@@ -422,9 +425,9 @@ test('a shard with a newer release’s migration is served beside the others', a
   assert.equal((await opened.deliveries.countQueue(null)).isPartial, undefined)
 })
 
-test('listSealed() orders organizations as PostgreSQL does, so a walk over parts misses none', async () => {
+test('listSealed() sorts organizations like PostgreSQL, so a walk in parts misses none', async () => {
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
-  // UTF-16 orders these the other way round.
+  // UTF-16 sorts these in the opposite order.
   const organizations = ['zz_\ufb00', 'zz_\u{10400}']
   for (const organization of organizations) {
     await settings.endpoints.register(organization, { url: 'https://127.0.0.1:8443/' })
@@ -434,7 +437,7 @@ test('listSealed() orders organizations as PostgreSQL does, so a walk over parts
   assert.deepEqual([first?.organizationId, second?.organizationId], organizations)
 })
 
-test('a new installation does not begin while a shard is away', async (t) => {
+test("a new installation doesn't start while a shard is down", async (t) => {
   const fresh = await createTestShards()
   t.after(() => fresh.drop())
   const [a, b, c] = fresh.databases.map(({ url }) => url)
@@ -447,7 +450,7 @@ test('a new installation does not begin while a shard is away', async (t) => {
   assert.deepEqual(await whole.apiKeys.list(ofA), [])
 })
 
-test('a request that one shard refuses is under way on no shard', async () => {
+test("a request rejected by one shard isn't counted as running on any shard", async () => {
   const stores = NAMES.map((name) => createPostgresStore(urlOf(name)))
   const [a, b, c] = stores as [PostgresStore, PostgresStore, PostgresStore]
   const partial = createShardedStore({ shards: { a, b, c } })
@@ -458,7 +461,7 @@ test('a request that one shard refuses is under way on no shard', async () => {
   assert.ok(performance.now() - begunAt < 2500, 'waits for a request that was refused')
 })
 
-test('a closed store over shards is closed on all shards', async () => {
+test('closing a sharded store closes it on all shards', async () => {
   const closed = shards.open()
   const end = closed.beginRequest?.()
   await closed.apiKeys.list(ofA)

@@ -8,7 +8,7 @@ import { createPostgresStore, type DatabaseOptions, migrate } from '../../lib/po
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
-describe('a store from a connection string and one from a pool behave alike', () => {
+describe('a store behaves the same with a connection string and with a pool', () => {
   let database: TestDatabase
   let sql: Sql
 
@@ -18,7 +18,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
   })
   after(() => database.drop())
 
-  /** A host's pool with the most contrary options: no option about statements may make a difference. */
+  /** A host's pool with the most adverse options. None of the statement options may make a difference. */
   const CONTRARY = {
     transform: { ...postgres.toCamel, undefined: null },
     types: {
@@ -35,7 +35,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
 
   type Query = (sql: ISql) => PendingQuery<Row[]> | Fragment
 
-  /** Runs work with a database of each kind of source; returns the first column of `ask`. */
+  /** Runs work with a database of each kind of source. Returns the first column of `ask`. */
   async function withBoth(
     given: Readonly<Record<string, string | number | boolean>>,
     options: DatabaseOptions,
@@ -67,7 +67,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     (tagged) =>
       tagged`select current_setting(${name})`
 
-  /** Parameters of the source, options of the store, a query, and the answer from both. */
+  /** Parameters of the source, options of the store, a query, and the expected result for both. */
   const table: readonly (readonly [
     name: string,
     given: Readonly<Record<string, string | number | boolean>>,
@@ -119,7 +119,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     )
   }
 
-  test('an undefined value is a mistake, and the next statement is served', () =>
+  test('an undefined value is an error, and the next statement succeeds', () =>
     withBoth({}, {}, async (ask, source) => {
       const undefinedValue = undefined as unknown as string
       await assert.rejects(
@@ -130,7 +130,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       assert.equal(await ask((tagged) => tagged`select 1`), '1')
     }))
 
-  test('prepare: as the source says, unless the option says otherwise', async () => {
+  test('prepare: from the source unless the option is set', async () => {
     for (const [given, options, isPrepared] of [
       [{}, {}, true],
       [{ prepare: false }, {}, false],
@@ -146,7 +146,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     }
   })
 
-  test('sessions: false listens to no notifications, and prepared statements go on', async () => {
+  test("sessions: false doesn't listen to notifications, and prepared statements still work", async () => {
     const listeners = async (): Promise<number> => {
       const [row] = await sql`select count(*)::int as count from pg_stat_activity
         where datname = current_database() and query like 'listen %'`
@@ -167,7 +167,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     }
   })
 
-  test('max: as many connections as the source says, unless the option says otherwise', async () => {
+  test('max: as many connections as the source says unless the option is set', async () => {
     for (const [options, expected] of [
       [{}, 3],
       [{ maxConnections: 2 }, 2],
@@ -182,7 +182,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     }
   })
 
-  test('twenty connections that are opened at once make no warning', async (t) => {
+  test("twenty connections opened at once don't cause a warning", async (t) => {
     const warnings: Error[] = []
     const warn = (warning: Error): number => warnings.push(warning)
     process.on('warning', warn)
@@ -197,7 +197,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     )
   })
 
-  test('idle_timeout: idle connections are closed after the time of the source', () =>
+  test("idle_timeout: idle connections are closed after the source's timeout", () =>
     withBoth({ idle_timeout: 1, application_name: 'idle' }, {}, async (ask) => {
       await ask((tagged) => tagged`select 1`)
       assert.equal(await countSessions('idle'), 1)
@@ -205,7 +205,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       assert.equal(await ask((tagged) => tagged`select 1`), '1')
     }))
 
-  test('max_lifetime: connections are replaced after the time of the source', () =>
+  test("max_lifetime: connections are replaced after the source's lifetime", () =>
     withBoth({ max_lifetime: 1 }, { maxConnections: 1 }, async (ask, source) => {
       const pid: Query = (tagged) => tagged`select pg_backend_pid()`
       const first = await ask(pid)
@@ -238,7 +238,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       'it rejects the parameter no_such_setting; correct the parameter in the connection string, or leave it out',
     ],
   ] as const)
-    test(`a server that refuses, with the reason: ${what}`, async () => {
+    test(`a server that rejects the connection, with the reason: ${what}`, async () => {
       const { href } = Object.assign(new URL(database.url), change)
       const pool = postgres(href)
       for (const source of [href, pool]) {
@@ -252,7 +252,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       await pool.end()
     })
 
-  test('a statement that fails is none of the connection, whatever its code', async () => {
+  test("a statement that fails doesn't affect the connection, whatever its code", async () => {
     for (const [code, statement] of [
       ['22023', `select jsonb_array_elements('1')`],
       ['42704', 'select null::no_such_type'],
@@ -263,7 +263,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     }
   })
 
-  test('several hosts and target_session_attrs: served by a host that meets the condition, else store_unavailable', async () => {
+  test('several hosts and target_session_attrs: uses a host that meets the condition, otherwise store_unavailable', async () => {
     const { host, port } = new URL(database.url)
     const several = database.url.replace(host, `127.0.0.1:1,127.0.0.1:${port}`)
     for (const [target, isServed] of [
@@ -275,7 +275,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
       ['read-only', false],
     ] as const) {
       const url = `${several}?target_session_attrs=${target}`
-      // postgres.js does not know 'any'.
+      // postgres.js doesn't support 'any'.
       const pool = postgres(target === 'any' ? several : url)
       for (const source of [url, pool]) {
         const store = createPostgresStore(source)

@@ -13,7 +13,7 @@ const LIMIT = { perSecond: 10, burst: 1000 }
 const rateLimits = { key: LIMIT, organization: LIMIT }
 
 describe('createPostgresStore()', () => {
-  test('refuses a value that is neither a pool nor a connection string, without repeating the value', () => {
+  test('rejects a value that is neither a pool nor a connection string without repeating it', () => {
     for (const source of ['', 'not a url', 'mysql://user:secret@localhost/app', undefined, {}]) {
       assert.throws(
         () => createPostgresStore(source as string),
@@ -23,7 +23,7 @@ describe('createPostgresStore()', () => {
   })
 
   for (const option of ['maxConnections', 'statementTimeoutMs', 'maxPending']) {
-    test(`refuses a ${option} of 0 and of 1.5`, () => {
+    test(`rejects a ${option} of 0 and of 1.5`, () => {
       for (const value of [0, 1.5]) {
         assert.throws(() => createPostgresStore('postgres://localhost/app', { [option]: value }), RangeError)
       }
@@ -71,7 +71,7 @@ describe('the statements', () => {
     ...newClient({ name: 'Atlas' }, { ids, now: Date.now() }),
   })
 
-  test('cannot be captured by a function of the same name in a schema of the search path', async () => {
+  test("can't be hijacked by a function with the same name in a schema of the search path", async () => {
     await sql.unsafe(`
       create function public.json_build_object(text, text, text, json, text, json, text, boolean) returns json
         language sql as $$ select '{"outcome":"admitted","caller":{"organizationId":"org_b","keyId":"k"}}'::json $$;
@@ -87,7 +87,7 @@ describe('the statements', () => {
     assert.equal(admission.caller.organizationId, 'org_a')
   })
 
-  test('judge the key of a list without limits by the clock of PostgreSQL, under every search path', async () => {
+  test("check the key of a list without limits by PostgreSQL's clock, with any search path", async () => {
     const digest = await insertKey('org_hostile')
     const revokedDigest = await insertKey('org_hostile')
     await sql`update business_api.api_keys set revoked_at = now() where digest = ${revokedDigest}`
@@ -112,7 +112,7 @@ describe('the statements', () => {
     )
   })
 
-  test('cannot be captured by an operator either, unless the connections have no sessions of their own', async () => {
+  test("can't be hijacked by an operator either, unless the connections don't have their own sessions", async () => {
     const digest = await insertKey('org_operators')
     await sql`update business_api.api_keys set revoked_at = now() - interval '1 hour' where digest = ${digest}`
     await sql.unsafe(`
@@ -136,7 +136,7 @@ describe('the statements', () => {
   for (const [limits, [what, position]] of [null, rateLimits].flatMap((one) =>
     Object.entries(pages).map((page) => [one, page] as const),
   )) {
-    test(`plan a list of ${what} once, also for small limits, ${limits ? 'with' : 'without'} rate limits`, async () => {
+    test(`plan a list of ${what} once, even for small limits, ${limits ? 'with' : 'without'} rate limits`, async () => {
       const store = createPostgresStore(sql)
       await database.sql().begin(async (tx) => {
         const { clients } = store.using(tx)
@@ -145,13 +145,13 @@ describe('the statements', () => {
         const plans = await tx`
           select generic_plans::int as generic, custom_plans::int as custom from pg_prepared_statements
           where statement like '%string_agg%' and statement not like '%pg_prepared%'`
-        // PostgreSQL plans the first five executions anew at any cost.
+        // PostgreSQL always plans the first five executions.
         assert.deepEqual([...plans], [{ generic: 3, custom: 5 }])
       })
     })
   }
 
-  test('give the page of a list as bytes', async () => {
+  test('return the page of a list as bytes', async () => {
     const request = { keyDigest, scope: 'clients:read', rateLimits: null } as const
     const { page } = await createPostgresStore(sql).clients.admitAndList(request, { limit: 50 })
     assert.ok(page instanceof Uint8Array)
@@ -175,14 +175,14 @@ describe('the statements', () => {
     assert.equal(String(page), '[]')
   })
 
-  test('a create waiting for a locked table longer than the caller waits writes nothing afterwards', async () => {
+  test("a create that waits for a locked table longer than its caller doesn't write anything later", async () => {
     const store = createPostgresStore(database.sql({ fetch_types: false }), { statementTimeoutMs: 200 })
     const lock = await holdLock()
     await assert.rejects(store.clients.create(creation('org_late')), { code: 'store_unavailable' })
-    // Past the time after which a create no longer begins.
+    // After this time, a create is no longer executed.
     await new Promise((resolve) => setTimeout(resolve, 4200))
     await lock.release()
-    // Behind every statement that still waits for the table.
+    // Waits behind all statements that still wait for the table.
     await (await holdLock()).release()
     await store.close()
     assert.equal(
@@ -192,7 +192,7 @@ describe('the statements', () => {
     assert.equal((await sql`select 1 from business_api.events where organization_id = 'org_late'`).length, 0)
   })
 
-  test("an unsent statement does not run after the caller's answer", async () => {
+  test("an unsent statement isn't executed after its caller has got a response", async () => {
     const store = createPostgresStore(database.url, { maxConnections: 1, statementTimeoutMs: 300 })
     const lock = await holdLock()
     const sent = store.clients.create(creation('org_sent')).catch(() => {})
@@ -207,7 +207,7 @@ describe('the statements', () => {
     await store.close()
   })
 
-  /** Locks the clients' table until told otherwise. */
+  /** Locks the table of clients until released. */
   async function holdLock(): Promise<{ release(): Promise<void> }> {
     const { promise: unlocked, resolve: unlock } = deferred()
     const { promise: locked, resolve: haveLocked } = deferred()

@@ -12,7 +12,7 @@ import { useDatabase } from '../_use-database.ts'
 import { untilWaiting } from '../_waiting.ts'
 import { begin, clientsOf, createMirror, type OpenTransaction, randomOf } from './_sync.ts'
 
-// Lists of changes beside transactions that are open: what commits late is listed late, and never lost.
+// Lists of changes while transactions are open. What commits late is listed late, but never lost.
 
 const ids = createIds()
 
@@ -43,7 +43,7 @@ describe('a sync', () => {
     assert.equal((await through.clients.change(given)).outcome, 'changed')
   }
 
-  test('a sync gets what a transaction wrote before and commits after several polls', async () => {
+  test('a sync gets what a transaction wrote earlier and commits after several polls', async () => {
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     const old = await create(org)
@@ -63,7 +63,7 @@ describe('a sync', () => {
     assert.deepEqual(mirror.records, await clientsOf(sql, org))
   })
 
-  test('a sync that begins while a transaction is open gets what it wrote, also from the middle of the first pass', async () => {
+  test('a sync that starts while a transaction is open gets what it wrote, even in the middle of the first pass', async () => {
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     for (let count = 0; count < 3; count++) await create(org)
@@ -91,7 +91,7 @@ describe('a sync', () => {
     assert.ok((await mirror.sync()).includes(inserted))
   })
 
-  test('a pass ends although records are changed meanwhile, and repeats nothing without an open transaction', async () => {
+  test('a pass ends although records are changed in the meantime, and repeats nothing without an open transaction', async () => {
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     await mirror.sync()
@@ -142,7 +142,7 @@ describe('a sync', () => {
           through?.locked.add(target)
         } else if (act === 3 && open.length > 0) await end()
         else if (act === 4) {
-          // The program keeps the token only sometimes, and is killed sometimes.
+          // The program only keeps the token sometimes, and is sometimes killed.
           await mirror.readPage(1 + random(3))
           if (random(3) > 0) saved = mirror.position
           if (random(4) === 0) mirror.position = saved
@@ -156,7 +156,7 @@ describe('a sync', () => {
     assert.equal(reruns.length, 50)
   })
 
-  test('a sync pages through records of a single transaction', async () => {
+  test('a sync pages through the records of a single transaction', async () => {
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     await mirror.sync()
@@ -171,7 +171,7 @@ describe('a sync', () => {
     assert.deepEqual(mirror.records, await clientsOf(sql, org))
   })
 
-  test('the token of another database, of a table that was filled anew, and of another server means everything', async (t) => {
+  test('the token of another database, of a refilled table or of another server means everything', async (t) => {
     const { pool, store: first } = await openAnother(t)
     const org = newOrganization()
     const mirror = await createMirror(store, org)
@@ -183,7 +183,7 @@ describe('a sync', () => {
     other.position = mirror.position
     assert.deepEqual(await other.sync(), [elsewhere])
 
-    // As a restore into the same database does.
+    // Like a restore into the same database.
     await pool.unsafe('vacuum full business_api.businesses')
     assert.deepEqual(await other.sync(), [elsewhere])
     assert.equal((await other.sync()).length <= 1, true)
@@ -191,7 +191,7 @@ describe('a sync', () => {
     assert.deepEqual([...mirror.records.keys()], [one, two])
   })
 
-  test('a restored database, with transactions that are still to come, lists its records once and their changes after that', async (t) => {
+  test('a restored database with transactions from the future lists its records once, and then their changes', async (t) => {
     const { pool, store: restored } = await openAnother(t)
     const org = newOrganization()
     const mirror = await createMirror(restored, org)
@@ -204,7 +204,7 @@ describe('a sync', () => {
     assert.deepEqual(mirror.records, await clientsOf(pool, org))
   })
 
-  test('businesses.update() marks a client that is being made at the same time', async () => {
+  test('businesses.update() marks a client that is being created at the same time', async () => {
     const org = newOrganization()
     const platform = createPlatform(store)
     const { id: businessId } = await platform.businesses.create(org, { name: 'Byrsa' })
@@ -224,7 +224,7 @@ describe('a sync', () => {
     assert.equal(client?.is_marked, true)
   })
 
-  test('endpoints.backfill() again sends what a transaction from before the endpoint has committed after the first backfill, and repeats nothing', async () => {
+  test('repeating endpoints.backfill() sends what a transaction older than the endpoint has committed since, and repeats nothing', async () => {
     const org = newOrganization()
     await create(org)
     const late = await begin(sql, store)
@@ -235,7 +235,7 @@ describe('a sync', () => {
     const endpoint = await endpoints.register(org, { url: 'https://203.0.114.1/hooks', types })
     assert.equal((await endpoints.backfill(org, endpoint.id)).events, 1)
     await late.commit()
-    // The event of the creation knows no endpoint, because the transaction published before the endpoint was there.
+    // The creation's event has no endpoint because the transaction published it before the endpoint existed.
     assert.equal((await endpoints.backfill(org, endpoint.id)).events, 1)
     assert.equal((await endpoints.backfill(org, endpoint.id)).events, 0)
     const sent = await sql<{ body: string }[]>`
@@ -246,7 +246,7 @@ describe('a sync', () => {
     assert.equal(sent.filter(({ body }) => JSON.parse(body).data.clientId === id).length, 1)
   })
 
-  test('businesses.update() in a transaction of the host that is rolled back changes nothing', async () => {
+  test('businesses.update() in a host’s transaction that is rolled back changes nothing', async () => {
     const org = newOrganization()
     const platform = createPlatform(store)
     const { business } = await platform.clients.create(org, { name: 'Atlas' })

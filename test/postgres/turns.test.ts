@@ -5,7 +5,7 @@ import { createTurns, type Turns } from '../../lib/postgres/connection/turns.ts'
 
 const LONG_MS = 60_000
 
-/** Asks for a turn for each share; returns the shares that have had a turn, in order. */
+/** Requests a turn for each share. Returns the shares that have had a turn, in order. */
 async function take(turns: Turns, ...shares: readonly string[]): Promise<string[]> {
   const begun: string[] = []
   for (const share of shares) {
@@ -22,25 +22,25 @@ function settled(): Promise<void> {
   return new Promise(setImmediate)
 }
 
-test('one organization has at most half of the connections', async (t) => {
+test('one organization can use up to half of the connections', async (t) => {
   const turns = createTurns(10, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.equal((await take(turns, ...'aaaaaaaa')).length, 5)
 })
 
-test('a quarter of the connections is for organizations without a connection', async (t) => {
+test('a quarter of the connections is reserved for organizations without a connection', async (t) => {
   const turns = createTurns(10, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaaabbbbbcdef'), [...'aaaaabbcde'])
 })
 
-test('with fewer than four connections a single organization has all connections', async (t) => {
+test('with fewer than four connections, a single organization can use all of them', async (t) => {
   const turns = createTurns(3, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaab'), [...'aaa'])
 })
 
-test('waiting statements get turns in round robin of the organizations', async (t) => {
+test('waiting statements are served round-robin by organization', async (t) => {
   const turns = createTurns(1, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   const begun = await take(turns, ...'aaaabbcd')
@@ -51,7 +51,7 @@ test('waiting statements get turns in round robin of the organizations', async (
   assert.deepEqual(begun, [...'aabcdaba'].slice(0, 8))
 })
 
-test('an organization whose statements wait for a lock gets no more when other statements end', async (t) => {
+test("an organization whose statements wait for a lock doesn't get more when other statements end", async (t) => {
   const turns = createTurns(4, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaab'), [...'aab'])
@@ -59,7 +59,7 @@ test('an organization whose statements wait for a lock gets no more when other s
   assert.deepEqual(await take(turns, 'b', 'c'), ['b', 'c'])
 })
 
-test('take() gives up after timeoutMs, and frees the place', async (t) => {
+test('take() gives up after timeoutMs and frees its place', async (t) => {
   const turns = createTurns(1, 2)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   await take(turns, 'a')
@@ -69,14 +69,14 @@ test('take() gives up after timeoutMs, and frees the place', async (t) => {
   assert.equal(await turns.take('a', 10), true)
 })
 
-test('take() refuses one statement more than may wait', async (t) => {
+test('take() rejects one statement more than may wait', async (t) => {
   const turns = createTurns(1, 3)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   await take(turns, 'a', 'a', 'a')
   await assert.rejects(turns.take('a', LONG_MS), { code: STORE_UNAVAILABLE })
 })
 
-test('when no more may wait, a place goes from the organization with most to one with fewer', async (t) => {
+test('when no more may wait, the organization with the most gives a place to one with fewer', async (t) => {
   const turns = createTurns(1, 5)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   await take(turns, 'a')
@@ -84,14 +84,14 @@ test('when no more may wait, a place goes from the organization with most to one
   await take(turns, 'a', 'a', 'a')
   void take(turns, 'b')
   await assert.rejects(oldest, { code: STORE_UNAVAILABLE })
-  // Three statements of a and one of b wait: a gives up a place, and both have two.
+  // Three statements of a and one of b are waiting. a gives up a place, so both have two.
   void take(turns, 'b')
   await settled()
   await assert.rejects(turns.take('b', LONG_MS), { code: STORE_UNAVAILABLE })
   await assert.rejects(turns.take('a', LONG_MS), { code: STORE_UNAVAILABLE })
 })
 
-test('rejectWaiting() rejects all waiting requests, and later requests wait anew', async () => {
+test('rejectWaiting() rejects all waiting requests, and later requests can wait again', async () => {
   const turns = createTurns(1, 10)
   await take(turns, 'a')
   const waiting = [turns.take('a', LONG_MS), turns.take('b', LONG_MS)]
@@ -105,7 +105,7 @@ test('rejectWaiting() rejects all waiting requests, and later requests wait anew
   assert.equal(await later, true)
 })
 
-test('use() counts the connections in use, and the statements that wait, are refused or time out', async () => {
+test('use() counts the connections in use and the statements that are waiting, were rejected or timed out', async () => {
   const turns = createTurns(2, 4)
   assert.deepEqual(turns.use(), { max: 2, inUse: 0, waiting: 0, refused: 0, timedOut: 0 })
   await take(turns, ...'aa')

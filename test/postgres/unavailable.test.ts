@@ -36,7 +36,7 @@ const REASONS = [
 ]
 
 for (const { name, message, within } of REASONS) {
-  test(`${name}: the error says so, and not that PostgreSQL cannot be reached`, async (t) => {
+  test(`${name}: the error says so, and not that PostgreSQL can't be reached`, async (t) => {
     const store = createPostgresStore(database.url, { statementTimeoutMs: 1000 })
     t.after(() => store.close())
     const { apiKeys } = createDeveloperSettings(store)
@@ -49,7 +49,7 @@ for (const { name, message, within } of REASONS) {
   })
 }
 
-test('a parent that is deleted in every retry: the error says so, and not that PostgreSQL cannot be reached', async () => {
+test("a parent that is deleted in every retry: the error says so, and not that PostgreSQL can't be reached", async () => {
   const error: unknown = await sql
     .begin(async (tx) => {
       await tx`create temp table parents (id integer primary key) on commit drop`

@@ -11,8 +11,8 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// Rows that PostgreSQL cannot give, or not in time, and rows that are far larger than events may be. A row with damaged TOAST
-// data fails only when read, and so does the poisoned row here.
+// Rows that PostgreSQL can't return at all or not in time, and rows that are much larger than events can be. A row with
+// damaged TOAST data only fails when it's read, and so does the poisoned row here.
 
 const STATEMENT_TIMEOUT_MS = 1000
 const POISON = 'evt_poison'
@@ -79,7 +79,9 @@ describe('A delivery loop on PostgreSQL', () => {
     return id
   }
 
-  /** Publishes an event every 50 ms until a condition holds; gives how long each took to arrive, in milliseconds. */
+  /**
+   * Publishes an event every 50 ms until a condition is met. Returns how long each one took to arrive, in milliseconds.
+   */
   async function publishUntil(
     organizationId: string,
     isDone: () => Promise<boolean>,
@@ -101,7 +103,7 @@ describe('A delivery loop on PostgreSQL', () => {
     return found.find(({ eventId }) => eventId === id)
   }
 
-  /** @param failure PL/pgSQL statements that run instead of returning the body of the poisoned event */
+  /** @param failure PL/pgSQL statements to run instead of returning the body of the poisoned event */
   async function poison(failure: string): Promise<void> {
     await sql.unsafe(`
       alter function business_api.read_deliveries(text[], text[]) rename to read_stored_deliveries;
@@ -131,7 +133,7 @@ describe('A delivery loop on PostgreSQL', () => {
   }
 
   for (const [what, failure] of Object.entries(failures)) {
-    test(`sets a row aside whose body ${what}, and delivers every other event meanwhile`, async () => {
+    test(`sets a row aside whose body ${what}, and delivers all other events in the meantime`, async () => {
       const [poisoned, other] = [newOrganization(), newOrganization()]
       await addEndpoint(poisoned)
       await addEndpoint(other)
@@ -146,7 +148,7 @@ describe('A delivery loop on PostgreSQL', () => {
         assert.equal((await deliveryOf(poisoned, POISON))?.reason, 'unreadable')
         await until(() => sent.some(({ eventId }) => eventId === behind))
         assert.ok(errors.length > 0 && errors.length < 12, `${errors.length} errors`)
-        // The first claim takes the poisoned row along, and may hang for as long as a statement may; no later claim does.
+        // The first claim includes the poisoned row and may hang until the statement timeout, but no later claim does.
         const late = latencies.filter((ms) => ms > STATEMENT_TIMEOUT_MS * 3)
         assert.deepEqual(late, [], `${latencies.length} events`)
       } finally {
@@ -163,7 +165,7 @@ describe('A delivery loop on PostgreSQL', () => {
     })
   }
 
-  test('delivers rows of 16 MB that are there already, and holds up no other organization', async (t) => {
+  test('delivers existing rows of 16 MB without delaying other organizations', async (t) => {
     const [large, other] = [newOrganization(), newOrganization()]
     const ENDPOINTS = 4
     const EVENTS = 2

@@ -7,12 +7,12 @@ import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
 import { alter, live, SETTINGS } from './_life.ts'
 import { FOLDERS } from './_servers.ts'
 
-// A whole life on the PostgreSQL servers of this machine, in every mode and with every setting. Those with LLVM compile plans of great
-// cost by default, and the packaged server of the other tests has no LLVM: no plan of the library may be compiled, so jit = on makes
-// nothing slower. The last lines are a table of what was lived, and of what was not: where pg_jit_available() is false, no plan could be
-// compiled, and the test of plans is skipped by name.
+// Runs everything on all PostgreSQL servers of this machine, in every mode and with every setting. Servers with LLVM
+// compile expensive plans by default, unlike the packaged server used by the other tests. None of our plans may be
+// compiled, so jit = on must not make anything slower. The last lines are a table of what was run and what wasn't. If
+// pg_jit_available() is false, plans can't be compiled and their test is skipped by name.
 
-// Servers with the messages of other languages have German for a database with the locale C.UTF-8.
+// Servers with translated messages use German for a database with the locale C.UTF-8.
 process.env.LANGUAGE = 'de'
 const GERMAN = ['lc_messages', 'C.UTF-8'] as const
 
@@ -27,7 +27,7 @@ type Mode = 'sessions' | 'no sessions' | 'PgBouncer'
 const MODES: readonly Mode[] = ['sessions', 'no sessions', 'PgBouncer']
 const VERSIONS = ['14', '15', '16', '17', '18']
 
-/** The lives of a server by mode: those that went well, and all; and whether it can compile plans. */
+/** The runs on a server by mode: how many succeeded and how many there were, and whether it can compile plans. */
 type Lives = Record<Mode, { good: number; all: number }> & { llvm: boolean }
 
 const table = new Map<string, Lives>()
@@ -73,7 +73,7 @@ for (const folder of ['', ...FOLDERS])
       }
     }
 
-    /** Lives in a database of its own, directly or through PgBouncer. Returns the connection string. */
+    /** Runs on a separate database, directly or through PgBouncer. Returns the connection string. */
     async function liveIn(mode: Mode, setting?: (typeof SETTINGS)[number]): Promise<string> {
       const lives = table.get(name)?.[mode]
       assert.ok(lives)
@@ -94,7 +94,7 @@ for (const folder of ['', ...FOLDERS])
     for (const mode of MODES) {
       const skip = mode === 'PgBouncer' ? WITH_PGBOUNCER : {}
 
-      test(`a life: ${mode}, and no compiled plan`, skip, async (context) => {
+      test(`everything works: ${mode}, and no plan is compiled`, skip, async (context) => {
         lines.length = 0
         await liveIn(mode)
         if (!table.get(name)?.llvm) return context.skip('the server has no LLVM: no plan of it is judged')
@@ -103,14 +103,14 @@ for (const folder of ['', ...FOLDERS])
         assert.equal(lines.filter((line) => /^\s*JIT:/.test(line)).length, 0, findCompiled(lines))
       })
 
-      test(`a life with German messages: ${mode}`, skip, async (context) => {
+      test(`everything works with German messages: ${mode}`, skip, async (context) => {
         const sql = postgres(await liveIn(mode, GERMAN), { max: 1 })
         const message = await sql`select 1 / 0`.catch((error) => error.message).finally(() => sql.end())
         if (!message.startsWith('Division durch')) context.skip('the server has no German messages')
       })
 
       for (const setting of SETTINGS)
-        test(`a life with ${setting.join(' = ')}: ${mode}`, skip, async () => {
+        test(`everything works with ${setting.join(' = ')}: ${mode}`, skip, async () => {
           await liveIn(mode, setting)
         })
     }
@@ -139,7 +139,7 @@ after(() => {
     )
 })
 
-/** Shows the first compiled plan. */
+/** Returns the first compiled plan. */
 function findCompiled(lines: readonly string[]): string {
   const at = lines.findIndex((line) => /^\s*JIT:/.test(line))
   return lines.slice(Math.max(0, at - 40), at + 5).join('\n')
