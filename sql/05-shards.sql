@@ -1,6 +1,6 @@
 -- This database's place among the shards of an installation, and the shard map. See lib/postgres/shards/. The table is
--- empty if there are no shards. Rows are only ever added, so that no role needs to update them. For the database and
--- for each organization, the row with the highest version is the current one.
+-- empty if there are no shards. Rows are only ever added, so no role needs to update them. For the database and for
+-- each organization, the row with the highest version is the current one.
 --
 -- Rows with an empty organization_id are about the whole database: the shard's name, and the shard of each of the 1,024
 -- slots in slot order. An organization's slot is the remainder PostgreSQL itself would use for its ID in a table

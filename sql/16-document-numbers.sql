@@ -30,7 +30,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- These are read after locking, so that we see what an earlier attempt has committed.
+  -- These are read after locking, so we see what an earlier attempt has committed.
   if table_name = 'business_api.invoices' then
     select i.number into known from business_api.invoices i
      where i.organization_id = $1 and i.id >= $4 and i.id <= $4 order by i.id limit 1;

@@ -54,7 +54,7 @@ create table business_api.event_ids (
 create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
 
 -- The maximum size of an event body in bytes. It's a single row for the whole database, which `migrate` can change.
--- It's at least 64 KiB so that every event of the API and the platform fits.
+-- It's at least 64 KiB so every event of the API and the platform fits.
 create table business_api.event_limits (
   organization_id text collate "C" not null default '',
   max_body_bytes integer not null,

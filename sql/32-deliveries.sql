@@ -41,8 +41,8 @@ create table business_api.open_deliveries (
 -- bytes less). Claims are never HOT (heap-only) updates, because the claim is part of the index conditions.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Scanned by claims: endpoint by endpoint, by priority, oldest first. Sorted by id and not by due_at, so that the
--- delivery log can use this index too.
+-- Scanned by claims: endpoint by endpoint, by priority, oldest first. Sorted by id and not by due_at, so the delivery
+-- log can use this index too.
 create index open_deliveries_due_idx
   on business_api.open_deliveries (organization_id, endpoint_id, priority, id)
   where claim_token is null and not is_backing_off;

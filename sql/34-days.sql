@@ -1,5 +1,5 @@
--- Events, finished deliveries and attempts are partitioned by day, so that we can drop an old day as a whole. No table
--- needs a column for the day because delivery IDs and the delivery_prefix of events start with the publishing time (see
+-- Events, finished deliveries and attempts are partitioned by day, so we can drop an old day as a whole. No table needs
+-- a column for the day because delivery IDs and the delivery_prefix of events start with the publishing time (see
 -- delivery_digits), so the bounds of a day are such strings. Open deliveries aren't partitioned.
 
 -- The functions in this file run with the privileges of the schema's owner or are called by functions that do. If
@@ -78,7 +78,7 @@ create table business_api.event_days (
   name text not null,
   -- When we last tried to drop the day.
   checked_at timestamptz,
-  -- The oldest open delivery we found in the day as JSON, because of which the day is retained. Null if we found none.
+  -- The oldest open delivery we found that keeps the day from being dropped, as JSON. Null if we found none.
   retained_for jsonb,
   -- When the tables were dropped. The row is kept until the day's event_ids have been deleted.
   dropped_at timestamptz,

@@ -246,7 +246,7 @@ declare
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
-  -- The range of the claimed deliveries, so that statements only open the days of their events.
+  -- The range of the claimed deliveries, so statements only open the days of their events.
   first_prefix text;
   last_id text;
   here_organization text;

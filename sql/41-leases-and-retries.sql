@@ -110,8 +110,8 @@ begin
         attempt := null;
     end;
   end if;
-  -- claimed_at is moved along with the lease, so that the logged attempt isn't longer than the lease. The token is
-  -- changed because a probe must not last that long (44-endpoint-rates.sql).
+  -- claimed_at is moved along with the lease, so the logged attempt isn't longer than the lease. The token is changed
+  -- because a probe must not last that long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
          claim_token = 'expired'

@@ -300,7 +300,7 @@ begin
   if ended.attempts is not null then
     perform business_api.count_activity(ended.attempts);
   end if;
-  -- Sorted by key so that two calls never wait for each other.
+  -- Sorted by key so two calls never wait for each other.
   for outcome in
     select o.value
       from jsonb_array_elements(ended.outcomes) as o

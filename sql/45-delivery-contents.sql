@@ -25,7 +25,7 @@ select business_api.forbid_plans('read_claims');
 
 -- Returns the content of deliveries as a JSON array in the order of the arguments. Deliveries of removed endpoints are
 -- left out because there's no signing secret anymore. If an event has a trace, it's spliced into the delivery's text,
--- so that deliveries without one don't get any larger.
+-- so deliveries without one don't get any larger.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
 language plpgsql volatile
 set search_path = ''
@@ -33,7 +33,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- The range of the deliveries, so that the statement only opens the days of their events.
+  -- The range of the deliveries, so the statement only opens the days of their events.
   first_prefix text;
   last_id text;
 begin

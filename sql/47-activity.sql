@@ -23,7 +23,7 @@ create table business_api.endpoint_activity (
 -- Used by the purge.
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
--- Counts ended attempts, and the deliveries that ended with them. Rows are written in key order so that calls can't
+-- Counts ended attempts, and the deliveries that ended with them. Rows are written in key order so calls can't
 -- deadlock. If a delivery was delivered in an earlier round, it isn't counted as delivered or failed again.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile

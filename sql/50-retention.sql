@@ -4,7 +4,7 @@
 -- deliveries for each event.
 
 -- The progress of the purge, which is shared by all delivery loops. There's a single row for the whole database. Each
--- part of the purge locks it, so that only one process at a time purges.
+-- part of the purge locks it, so only one process at a time purges.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age at which events were deleted in the last part. Initially the default of a delivery loop.

@@ -40,7 +40,7 @@ end
 $$;
 select business_api.forbid_plans('find_open_delivery', 'enable_sort');
 
--- Returns the open deliveries because of which days are retained, as a JSON array with the oldest one of each endpoint.
+-- Returns the open deliveries that keep days from being dropped, as a JSON array with the oldest one of each endpoint.
 -- Up to 100.
 create function business_api.retained_deliveries() returns jsonb
 language sql stable
@@ -73,7 +73,7 @@ $$;
 
 -- Runs a part of the work on days: creates days ahead, drops a day, or deletes the IDs of a dropped day. Runs with the
 -- privileges of the schema's owner. Returns a JSON object with the number of dropped days, an estimate of the dropped
--- events, and the open deliveries because of which days are retained, as `retained`.
+-- events, and, as `retained`, the open deliveries that keep days from being dropped.
 --
 -- A day is dropped in a single transaction, and PostgreSQL deletes the files after the locks have been released. Others
 -- don't have to wait for long, because we wait only 50 ms for each lock. If there's a long transaction, we release all
@@ -120,7 +120,7 @@ begin
   end if;
 
   -- A retained day is checked again after ten minutes, or if the clock was ahead. Days are kept for at least one day,
-  -- so that no publisher is still using them.
+  -- so no publisher is still using them.
   old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
   for day in
     select d.* from business_api.event_days d
@@ -213,10 +213,10 @@ end
 $$;
 revoke execute on function business_api.purge_days(double precision, integer) from public;
 
--- Returns how many milliseconds ago the oldest day that can be dropped should have been gone, or zero if there's none.
--- This is a day that was checked and isn't retained, so a transaction that has been in the way for days gets reported.
--- Runs with the privileges of the schema's owner, so that the parts of an application that read the lag don't need
--- access to the days.
+-- Returns how overdue the oldest day is that can be dropped, in milliseconds, or zero if there's none. Only days that
+-- were checked and aren't retained count. This way, a transaction that has been in the way for days gets reported.
+-- Runs with the privileges of the schema's owner, so the parts of an application that read the lag don't need access
+-- to the days.
 create function business_api.late_day_ms(retention_ms double precision) returns double precision
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -76,9 +76,7 @@ export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord
   return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
 }
 
-/**
- * Builds the condition that a subject has an entry with this change ID. Must be used in a step like {@link isRecorded}.
- */
+/** Builds the condition that a subject has an entry with this change ID. Use it like {@link isRecorded}. */
 export function isChangeMade(
   sql: Sql,
   organizationId: string,

@@ -68,9 +68,7 @@ export function countDeliveries(
   )
 }
 
-/**
- * Length of a delivery ID up to its milliseconds, i.e. `dlv_` and ten digits. The bounds of days have the same length.
- */
+/** Length of a delivery ID up to its milliseconds, i.e. `dlv_` and ten digits, like the bounds of days. */
 const DAY_CHARACTERS = 14
 
 /** Returns a delivery with its attempts and the body of its event. */

@@ -16,9 +16,7 @@ import {
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/**
- * Has a row if a change makes the learned rate meaningless, because a different URL may belong to a different server.
- */
+/** Has a row if a change makes the learned rate meaningless, because another URL may be another server. */
 const ELSEWHERE = "(select * from compared where fields && array['url', 'maxPerSecond'])"
 
 /** Creates the PostgreSQL store for webhook endpoints. */

@@ -175,7 +175,7 @@ const SERIES = `(
 /** The statements of an import, by step. */
 const STEPS = JSON.stringify({
   lock: [
-    // We lock these in the order of their names and before anything is read, so that we see a number that another
+    // We lock these in the order of their names and before anything is read, so we see a number that another
     // transaction is just about to assign.
     `insert into business_api.number_series as s (organization_id, series, last)
      select $1, g.series, 0 from ${SERIES} as g order by g.series

@@ -7,7 +7,7 @@ import { askJson } from './statements/statement.ts'
 /** Creates the PostgreSQL store for notices about secrets and keys that expire soon. */
 export function createNoticeStore(database: Database): NoticeStore {
   return {
-    // Rows claimed with the same token come first, so that a retry finds all of them within the limit. Rows locked by
+    // Rows claimed with the same token come first, so a retry finds all of them within the limit. Rows locked by
     // another transaction are left for the next call.
     claimExpiring: ({ token, secretsWithinMs, apiKeysWithinMs, limit }) =>
       askJson(

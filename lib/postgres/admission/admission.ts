@@ -39,8 +39,8 @@ const REJECTED_MAX = 10_000
  * checked together and take their tokens under a single lock.
  *
  * If only a few requests are waiting, we send both statements at once and hold back the page until the check is done.
- * That way a list takes a single round trip. After a request of a key was rejected, we check first, so that requests
- * over the limit don't cost a page.
+ * That way a list takes a single round trip. After a request of a key was rejected, we check first, so requests over
+ * the limit don't cost a page.
  */
 export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): Admissions {
   /** By the API's rate limits, because a store can be used by several APIs, and then by key. */

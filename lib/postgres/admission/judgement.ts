@@ -13,9 +13,7 @@ export interface JudgementValues {
   readonly organizationHint: string
 }
 
-/**
- * The result columns, which are all null if the key isn't active. See `business_api.judge` in sql/21-rate-limits.sql.
- */
+/** The result columns, all null if the key isn't active. See `business_api.judge` in sql/21-rate-limits.sql. */
 const COLUMNS = {
   organizationId: 'judged.organization_id',
   keyId: 'judged.key_id',

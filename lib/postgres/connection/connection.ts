@@ -80,7 +80,7 @@ export async function openConnection(
     onnotify: () => listener.onNotify?.(),
     onclose: () => isOpen && listener.onClosed(),
   }
-  // postgres.js uses options that are already resolved unchanged. It creates its own LISTEN pool this way.
+  // postgres.js doesn't resolve options a second time. It creates its own LISTEN pool this way.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
   // We don't call `sql.end()` because it writes to the closing socket. With TLS, that crashes the process.

@@ -334,5 +334,5 @@ const UNLIMITED = Number.POSITIVE_INFINITY
 /** Default timeout for closing a store, in ms. This is longer than an unobstructed request takes. */
 const CLOSE_MS = 4000
 
-/** Maximum delay after a conflict, in ms. Delays are random so that conflicting statements don't collide again. */
+/** Maximum delay after a conflict, in ms. Delays are random so conflicting statements don't collide again. */
 const CONFLICT_PAUSE_MAX_MS = 20

@@ -89,9 +89,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server cancelled the statement on timeout',
 }
 
-/**
- * Creates the error for a statement that couldn't be executed. The message has the reason, but no details of the cause.
- */
+/** Creates the error for a statement that couldn't be executed. The message has the reason but no details. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
@@ -117,8 +115,8 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
- * Returns the name of the parameter because of which a pooler in transaction mode, such as PgBouncer, rejected a
- * connection. Returns an empty string if the parameter isn't named, and `null` for any other error.
+ * Returns the startup parameter that made a pooler in transaction mode, such as PgBouncer, reject a connection. Returns
+ * an empty string if the parameter isn't named, and `null` for any other error.
  */
 function refusedParameter(error: unknown): string | null {
   if (codeOf(error) !== PROTOCOL_VIOLATION) return null
@@ -261,9 +259,7 @@ function brokenRule(error: unknown): string {
   return code.startsWith('23') ? constraintOf(error) : ''
 }
 
-/**
- * Returns the message of `business_api.insert_events` if an event body is over the size limit, otherwise `undefined`.
- */
+/** Returns the message of `business_api.insert_events` if an event body is too large, otherwise `undefined`. */
 function tooLargeEvent(error: unknown): string | undefined {
   // Some drivers omit the constraint name but keep the message, which our function raises and which
   // is never translated.

@@ -11,7 +11,7 @@ export interface SessionOptions {
 
 /**
  * How much longer the server's statement timeout is than ours, in ms. It must exceed the longest wait for an
- * idempotency key, so that our process always times out first.
+ * idempotency key, so our process always times out first.
  */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 

@@ -106,9 +106,7 @@ function parse(url: string): ConnectionString | string {
   return typeof parsed === 'string' ? parsed : (parameterFault(parsed.parameters) ?? parsed)
 }
 
-/**
- * Disables the driver's own target_session_attrs, which accepts a hot standby as read-write and doesn't support `any`.
- */
+/** Disables the driver's target_session_attrs, which accepts a hot standby as read-write and lacks `any`. */
 const WITHOUT_TARGET = { target_session_attrs: 'primary' } as const
 
 /** Returns the driver's options for an empty connection string. */

@@ -39,9 +39,7 @@ function unsafe(text: string, parameters: readonly unknown[] = []): Piece {
   return piece({ texts: [text], values: parameters, isNumbered: true })
 }
 
-/**
- * The template. It is typed like the driver's, but only supports values, fragments and `unsafe`, which is all we use.
- */
+/** The template. Typed like the driver's, but only supports the values, fragments and `unsafe` we use. */
 export const textTemplate: ISql = Object.assign(tag, { unsafe }) as unknown as ISql
 
 /** Renders a statement that was built with {@link textTemplate}. */

@@ -1,8 +1,6 @@
 import { type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/**
- * The part of a pg client (`pool.connect()` or `new Client()`) that the store needs. A pool has no `escapeIdentifier`.
- */
+/** What the store needs of a pg client (`pool.connect()` or `new Client()`). A pool has no `escapeIdentifier`. */
 export interface PgClient {
   query(statement: PgStatement): Promise<{ readonly rows: readonly unknown[][] }>
   escapeIdentifier(text: string): string

@@ -3,7 +3,7 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { Database } from '../connection/database.ts'
 
 /**
- * The objects of the schema `business_api` by name, such as `column clients.status`, with a digest of each definition.
+ * The objects of the schema `business_api` by name, such as `column clients.status`, with digests of their definitions.
  */
 export type Catalogue = Readonly<Record<string, string>>
 
@@ -118,9 +118,7 @@ function columns(sql: Sql): Fragment {
       and attnum > 0 and not attisdropped`
 }
 
-/**
- * Excludes the named not-null constraints of PostgreSQL 18, because the column definitions already include NOT NULL.
- */
+/** Excludes PostgreSQL 18's named not-null constraints, because column definitions already include NOT NULL. */
 function constraints(sql: Sql): Fragment {
   return sql`
     select

@@ -115,13 +115,9 @@ export interface Inspector {
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Returns the credentials of up to `limit` endpoints that haven't been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
-  /**
-   * Counts the events a purge would delete, which are old events without a pending delivery. Reads up to `max` events.
-   */
+  /** Counts the events a purge would delete (old, without a pending delivery). Reads up to `max` events. */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
-  /**
-   * Counts old events and expired idempotency keys, up to 1,000,000 of each. Some of these events may have to be kept.
-   */
+  /** Counts old events and expired idempotency keys, up to 1,000,000 of each. Some events may have to be kept. */
   countPurgeable(eventsAfterMs: number): Promise<number>
   close(): Promise<void>
 }

@@ -115,7 +115,7 @@ const PROTOCOL_VIOLATION = '08P01'
 
 /** Opens a connection to the same server as the same user. */
 function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
-  // postgres.js uses options that are already resolved unchanged.
+  // postgres.js doesn't resolve options a second time.
   const read = {
     ...options,
     max: 1,

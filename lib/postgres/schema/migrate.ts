@@ -38,9 +38,7 @@ export interface MigrateOptions {
 
 /** The result of {@link migrate}. */
 export interface MigrationReport {
-  /**
-   * File names of the migrations that were applied by this call, in order. Empty if the schema was already up to date.
-   */
+  /** File names of the migrations applied by this call, in order. Empty if the schema was up to date. */
   applied: string[]
   /** Number of the latest migration in the database, or 0 if there is none. */
   current: number

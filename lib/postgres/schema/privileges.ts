@@ -34,9 +34,7 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/**
- * Every part needs these to explain errors by the state of the migrations, and to reject statements on the wrong shard.
- */
+/** Every part needs these to explain errors by the state of migrations and to reject calls on the wrong shard. */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }

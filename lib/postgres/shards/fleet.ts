@@ -23,7 +23,7 @@ export interface Answers<Answer> {
 }
 
 /**
- * Calls all shards at once. Throws any error other than `store_unavailable`, and throws that one if no shard responds.
+ * Calls all shards at once. Throws errors other than `store_unavailable`, which is only thrown if no shard responds.
  */
 export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) => Promise<Answers<Answer>>
 

@@ -18,7 +18,7 @@ export type Slices = Omit<
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
 /**
- * Methods, including optional ones, whose first argument may not have an organization or key. `watch` doesn't
+ * Methods (including optional ones) whose first argument may lack an organization or key. `watch` doesn't
  * call the database.
  */
 export type Unnamed<Slice> = {
@@ -118,8 +118,8 @@ export function sumOf<Numbers extends object>(
 /**
  * Adds routing to all methods of a store or a transaction.
  *
- * @param route makes the call, either with `on` (a store, for the organization of the call's key) or for the `whole`
- *   installation. It's given the call's organization, if any
+ * @param route makes the call, using `on` to call a store for the organization of its key, or `whole` to call all
+ *   shards. Its first argument is the call's organization, if any
  * @returns the routed parts of the store or transaction
  */
 export function routeVerbs<Store extends object>(
@@ -150,9 +150,7 @@ export function routeVerbs<Store extends object>(
   return Object.fromEntries(routed)
 }
 
-/**
- * Adds the organization of the key to the arguments, so that a shard rejects the call if the organization has left it.
- */
+/** Adds the key's organization to the arguments, so a shard rejects the call if the organization has left. */
 function withHint([first, ...rest]: readonly unknown[], organizationHint = ''): readonly unknown[] {
   const isKey = organizationHint !== '' && Object(first).keyDigest !== undefined
   return [isKey ? { ...Object(first), organizationHint } : first, ...rest]

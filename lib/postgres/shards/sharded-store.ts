@@ -28,8 +28,8 @@ export interface ShardedStore<Own extends Service = Service> extends BusinessApi
    * The first call in a transaction also checks the server. A call for an organization of another shard, or in a
    * transaction on another server, throws `wrong_shard` and writes nothing.
    *
-   * @throws `BusinessApiError` with code `store_unavailable` if no shard, or not the right one, can be reached on
-   *   first use
+   * @throws `BusinessApiError` with code `store_unavailable` if the shard, or every shard, can't be reached before
+   *   its first use
    */
   shardOf(organizationId: string): Promise<Shard<Own>>
   /** Closes the stores of all shards. See `PostgresStore.close`. */

@@ -110,11 +110,10 @@ interface PageParts {
   readonly snapshot: string
   /** A condition that the position belongs to this table. */
   readonly isSameTable: string
-  /** The column that is sorted by before the ID. */
+  /** The column to sort by before the ID. */
   readonly key: string
   /**
-   * The page starts after this value. It's in a subquery so that PostgreSQL doesn't expect a cheaper plan for
-   * a known value.
+   * The page starts after this value. It's in a subquery so PostgreSQL doesn't expect a cheaper plan for a known value.
    */
   readonly after: string
   /** Builds the condition that a row is part of the pass, given the row's name and a dot. */

@@ -70,8 +70,8 @@ export function afterChange(
 }
 
 /**
- * Builds a column after the change, which is the new value if given, otherwise the old one. A retry always keeps the
- * current value.
+ * Builds a column of the changed record, using the new value if it's given and the old one otherwise. A retry always
+ * keeps the current value.
  *
  * @param field its name in `@set`, which is a JSON object of strings
  */

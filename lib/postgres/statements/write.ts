@@ -27,9 +27,7 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
   /** Reads the result of a statement that was executed. */
   done(answer: ResultColumns<Column, never>): Done
-  /**
-   * Called before the key is checked if the statement wasn't executed. If it returns `undefined`, the key is checked.
-   */
+  /** Called before the key is checked if the statement wasn't executed. `undefined` means to check the key. */
   judged?(answer: ResultColumns<Column, never>): Verdict | undefined
   /** Called if the statement wasn't executed even though its key is free. If it returns `undefined`, we try again. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
