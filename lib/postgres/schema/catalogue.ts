@@ -47,10 +47,15 @@ export function compareCatalogues(actual: Catalogue, expected: Catalogue): Schem
   }
 }
 
-/** The beginning of a name that the objects in a line of {@link formatCatalogue} share: `column clients.`, `index leads_`, `table `. */
+/**
+ * The prefix shared by all objects in a line of {@link formatCatalogue}, for example `column clients.`
+ * or `index leads_`.
+ */
 const SHARED = /^(?:(?:column|constraint|trigger) \w+\.|index [a-z]+_|(?:table|type) )/
 
-/** Formats a catalogue: a line for each table's columns, for its constraints and so on, and one for each function. */
+/**
+ * Formats a catalogue, with one line for a table's columns, one for its constraints and so on, and one per function.
+ */
 export function formatCatalogue(catalogue: Catalogue): string {
   const lines = new Map<string, string[]>()
   for (const [name, digest] of Object.entries(catalogue)) {
@@ -61,7 +66,7 @@ export function formatCatalogue(catalogue: Catalogue): string {
   return [...lines.values()].map((parts) => `${parts.join('|')}\n`).join('')
 }
 
-/** Reads the text of {@link formatCatalogue}. */
+/** Parses what {@link formatCatalogue} returns. */
 export function parseCatalogue(text: string): Catalogue {
   const entries = text
     .trim()

@@ -171,7 +171,7 @@ export function jsonFor<Value>(
   return askJson(database, share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
 }
 
-/** Builds the JSON text of a list of rows, given as a query. */
+/** Builds a JSON array of the rows of a query, as text. */
 export function listOf(sql: ISql, rows: Fragment): Fragment {
   return sql`(select coalesce(pg_catalog.json_agg(item), '[]')::text from (${rows}) as item)`
 }
