@@ -1,6 +1,6 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
 import { type OwnScope, readScopes, type ScopeOwner } from './access/scopes.ts'
-import { type Names, readFlag, readHeaderPrefix, readMatching, rejectUnknown } from './base/options.ts'
+import { flag, type OptionReaders, readEach, readHeaderPrefix, readMatching } from './base/options.ts'
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
@@ -52,17 +52,17 @@ export interface Service<
   readonly routes: readonly Route[]
 }
 
-const NAMES: Names<ServiceOptions> = {
-  name: true,
-  baseUrl: true,
-  keyPrefix: true,
-  importedKeys: true,
-  headerPrefix: true,
-  standardWebhooks: true,
-  events: true,
-  scopes: true,
-  routes: true,
-}
+const READERS = {
+  name: (given) => (given === undefined ? undefined : readMatching('name', given, '', NAME)),
+  baseUrl: readBaseUrl,
+  keyPrefix: (given, name) => readMatching(name, given, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
+  importedKeys: readImportedKeys,
+  headerPrefix: readHeaderPrefix,
+  standardWebhooks: flag(),
+  events: readEvents,
+  scopes: readScopes,
+  routes: (given) => given,
+} satisfies OptionReaders<ServiceOptions>
 
 /**
  * Defines a service. The store passes it on to the API and its document, the delivery loop, the settings and the pages.
@@ -80,19 +80,8 @@ export function defineService<
   const Events extends EventOwner['events'] = readonly [],
   const Scopes extends ScopeOwner['scopes'] = readonly [],
 >(options: ServiceOptions<Events, Scopes> = {}): Service<Events, Scopes> {
-  rejectUnknown(options, NAMES)
-  const scopes = readScopes(options.scopes)
-  return Object.freeze({
-    name: options.name === undefined ? undefined : readMatching('name', options.name, '', NAME),
-    baseUrl: readBaseUrl(options.baseUrl),
-    keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
-    importedKeys: readImportedKeys(options.importedKeys),
-    headerPrefix: readHeaderPrefix(options.headerPrefix),
-    standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
-    events: readEvents(options.events),
-    scopes,
-    routes: readRoutes(options.routes, { scopes }),
-  })
+  const read = readEach(options, READERS)
+  return Object.freeze({ ...read, routes: readRoutes(read.routes, read) }) as Service<Events, Scopes>
 }
 
 /**
