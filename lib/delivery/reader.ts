@@ -1,5 +1,6 @@
 import { withDeadline } from '../base/time.ts'
-import type { ClaimedDelivery, ClaimRef, ClaimStore } from '../webhooks/claims.ts'
+import type { ClaimedDelivery, ClaimStore } from '../webhooks/claims.ts'
+import { refOf } from './dispatcher.ts'
 import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
@@ -100,7 +101,7 @@ export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): 
   /** Returns `undefined` if there isn't enough time left on the lease. */
   async function readInTime(unread: Unread, ms: number): Promise<ClaimedDelivery | undefined> {
     if (ms < leaseMs / 2) return undefined
-    const [delivery] = await withDeadline(store.read([claimRefOf(unread)]), ms, () => {
+    const [delivery] = await withDeadline(store.read([refOf(unread)]), ms, () => {
       throw new Error(`Cannot read a delivery because the store has not answered within ${Math.round(ms)} ms`)
     })
     return delivery
@@ -161,7 +162,3 @@ function isForgotten(failedAt: number): boolean {
 }
 
 type ReadAnswer = { readonly delivery: ClaimedDelivery | undefined } | { readonly error: unknown }
-
-function claimRefOf({ organizationId, id, token }: Unread): ClaimRef {
-  return { organizationId, deliveryId: id, token }
-}

@@ -48,25 +48,9 @@ export function compareCatalogues(actual: Catalogue, expected: Catalogue): Schem
 }
 
 /**
- * The prefix shared by all objects in a line of {@link formatCatalogue}, for example `column clients.`
- * or `index leads_`.
+ * Parses the lines of a fingerprint. Each line begins with the prefix that its objects share:
+ * `column migrations.|breaking=1ab3|id=0415`.
  */
-const SHARED = /^(?:(?:column|constraint|trigger) \w+\.|index [a-z]+_|(?:table|type) )/
-
-/**
- * Formats a catalogue, with one line for a table's columns, one for its constraints and so on, and one per function.
- */
-export function formatCatalogue(catalogue: Catalogue): string {
-  const lines = new Map<string, string[]>()
-  for (const [name, digest] of Object.entries(catalogue)) {
-    const [shared = ''] = SHARED.exec(name) ?? []
-    const key = shared || name
-    lines.set(key, [...(lines.get(key) ?? [shared]), `${name.slice(shared.length)}=${digest}`])
-  }
-  return [...lines.values()].map((parts) => `${parts.join('|')}\n`).join('')
-}
-
-/** Parses what {@link formatCatalogue} returns. */
 export function parseCatalogue(text: string): Catalogue {
   const entries = text
     .trim()
