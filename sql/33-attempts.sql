@@ -27,10 +27,10 @@ create type business_api.ended_attempt as (
   started_at timestamptz, duration_ms real, status integer, error text
 );
 
--- Returns the status and error of the last attempt of each delivery, with one primary key lookup each in the partition
--- of the delivery's day.
-create function business_api.last_attempts(organization_id text, delivery_ids text[])
-returns table (delivery_id text, status integer, error text)
+-- Returns the record that each delivery's event is about, and the status and error of its last attempt. Each takes one
+-- primary key lookup in the partition of the delivery's day.
+create function business_api.delivery_details(organization_id text, delivery_ids text[], event_ids text[])
+returns table (delivery_id text, subject_id text, status integer, error text)
 language plpgsql stable rows 64
 set search_path = ''
 set plan_cache_mode = force_generic_plan
@@ -39,17 +39,26 @@ as $$
 declare
   first_id text;
   last_id text;
+  first_day text;
 begin
   select min(wanted.id collate "C"), max(wanted.id collate "C") into first_id, last_id from unnest($2) as wanted (id);
+  -- A partition's bounds have 14 characters: dlv_ and the milliseconds.
+  first_day := left(first_id, 14);
   return query
-    select wanted.id, last.status, last.error
-      from unnest($2) as wanted (id)
-      cross join lateral (
+    select wanted.id, event.subject_id, last.status, last.error
+      from unnest($2, $3) as wanted (id, event_id)
+      left join lateral (
+        select e.subject_id from business_api.events e
+         where e.organization_id = $1 and e.id = wanted.event_id
+           and e.delivery_prefix >= first_day and e.delivery_prefix <= last_id
+         limit 1
+      ) as event on true
+      left join lateral (
         select a.status, a.error from business_api.delivery_attempts a
          where a.organization_id = $1 and a.delivery_id = wanted.id and a.delivery_id >= first_id and a.delivery_id <= last_id
          order by a.number desc
          limit 1
-      ) as last;
+      ) as last on true;
 end
 $$;
-select business_api.forbid_plans('last_attempts');
+select business_api.forbid_plans('delivery_details');

@@ -211,6 +211,7 @@ function show(delivery: StoredDelivery): Delivery {
     id,
     eventId: event.id,
     type: event.type,
+    subjectId: event.subjectId ?? null,
     endpointId: endpoint.record.id,
     state,
     attempts,

@@ -37,8 +37,9 @@ export function listDeliveries(
       select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
         select ${columns(sql)}
         from page delivery
-        left join business_api.last_attempts(${organizationId}::text, array(select id from page)) as attempt
-          on attempt.delivery_id = delivery.id
+        left join business_api.delivery_details(
+          ${organizationId}::text, array(select id from page), array(select event_id from page)
+        ) as details on details.delivery_id = delivery.id
         order by delivery.id desc
       ) as item`,
     ),
@@ -97,7 +98,9 @@ export function getDelivery(
             and event.delivery_prefix <= ${deliveryId}::text
           offset 0
         ) as event
-        left join business_api.last_attempts(${organizationId}::text, array[${deliveryId}::text]) as attempt on true
+        cross join lateral business_api.delivery_details(
+          ${organizationId}::text, array[delivery.id], array[delivery.event_id]
+        ) as details
       ) as item
     )`,
   )
@@ -224,14 +227,14 @@ function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Q
   return type === undefined ? statement : plannedAnew(statement)
 }
 
-/** Builds the columns of the log from `delivery` and its last `attempt`. */
+/** Builds the columns of the log from `delivery` and its `details`. */
 function columns(sql: Sql): Fragment {
   return sql`
-    delivery.id, delivery.event_id as "eventId", delivery.type, delivery.endpoint_id as "endpointId", delivery.state,
-    delivery.attempts,
+    delivery.id, delivery.event_id as "eventId", delivery.type, details.subject_id as "subjectId",
+    delivery.endpoint_id as "endpointId", delivery.state, delivery.attempts,
     ${isoTimestamp(sql, 'delivery.due_at')} as "dueAt",
     delivery.reason,
     ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
     ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt",
-    attempt.status as "lastStatus", attempt.error as "lastError"`
+    details.status as "lastStatus", details.error as "lastError"`
 }

@@ -25,6 +25,8 @@ export interface Delivery {
   readonly id: string
   readonly eventId: string
   readonly type: string
+  /** The id of the record that the event is about, such as an invoice; null for an event without a record. */
+  readonly subjectId: string | null
   readonly endpointId: string
   readonly state: DeliveryState
   /** Number of attempts so far, across all rounds. */

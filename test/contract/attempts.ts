@@ -54,6 +54,7 @@ function testOutcomes(harness: StoreHarness): void {
         id: delivery.id,
         eventId: event.id,
         type: event.type,
+        subjectId: null,
         endpointId: delivery.endpointId,
         state: 'delivered',
         attempts: 1,

@@ -179,6 +179,16 @@ function testFilters(harness: StoreHarness): void {
         claimed.slice(1).map((delivery) => success(delivery)),
       )
       const all = await deliveriesOf(tenant)
+      // Open and finished deliveries of three events of each record, to two endpoints, and what a single delivery shows.
+      for (const [wanted, count] of [
+        [subjectId, 6],
+        [`${subjectId}2`, 6],
+        [null, 6],
+      ] as const) {
+        const ofRecord = all.filter((delivery) => delivery.subjectId === wanted)
+        assert.equal(ofRecord.length, count, `deliveries of ${wanted}`)
+        assert.equal((await getDelivery(tenant, ofRecord[0]?.id ?? '')).subjectId, wanted)
+      }
       const list = tenant.store.deliveries.list
       for (const filter of [
         {},

@@ -42,6 +42,7 @@ function testRecords(harness: StoreHarness): void {
       assert.deepEqual(rest, {
         eventId: event.id,
         type: 'invoice.paid',
+        subjectId: null,
         endpointId: endpoint.id,
         state: 'pending',
         attempts: 0,
