@@ -4,8 +4,10 @@ import { type Html, html } from './html.ts'
 export interface Format {
   /** Shows a moment. The browser's script adds the time that has passed since. */
   time(iso: string): Html
-  /** Shows a moment in few characters, for a line of a list: without the year, or with `day` without the time. */
-  short(iso: string, unit?: 'day'): Html
+  /** Formats a moment for a list, without the time zone: `Nov 26, 22:52`, `22:52` or `Nov 26, 2026`. */
+  short(iso: string, unit?: 'minute' | 'hour' | 'day'): Html
+  /** The IANA name of the time zone. */
+  readonly timeZone: string
   /** Shows a moment as text. */
   date(iso: string): string
   /** Shows a duration in milliseconds: `12 ms`, `1.2 s`. */
@@ -31,9 +33,9 @@ export function createFormat(locale: string, timeZone: string): Format {
   })
   const shortly = {
     minute: new Intl.DateTimeFormat(locale, {
-      ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' },
-      ...{ hourCycle: 'h23', timeZone, timeZoneName: 'short' },
+      ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone },
     } as const),
+    hour: new Intl.DateTimeFormat(locale, { timeStyle: 'short', hourCycle: 'h23', timeZone }),
     day: new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone }),
   }
   const numbers = new Intl.NumberFormat(locale)
@@ -52,12 +54,13 @@ export function createFormat(locale: string, timeZone: string): Format {
   const date = (iso: string): string => dates.format(new Date(iso))
   return {
     time: (iso) => html`<time datetime="${iso}">${date(iso)}</time>`,
-    short: (iso, unit) =>
-      html`<time datetime="${iso}">${shortly[unit ?? 'minute'].format(new Date(iso))}</time>`,
+    short: (iso, unit = 'minute') =>
+      html`<time datetime="${iso}">${shortly[unit].format(new Date(iso))}</time>`,
+    timeZone,
     date,
     duration: (ms) => (ms < 1000 ? unit(ms, 'millisecond', 0) : unit(ms / 1000, 'second', 1)),
     number: (value) => numbers.format(value),
-    percent: (share) => percents.format(Math.floor(share * 1000) / 1000),
+    percent: (share) => percents.format(Math.floor(share * 1000 + 1e-6) / 1000),
     interval(iso, unit) {
       const format = intervalFormat(unit)
       intervals.set(unit, format)

@@ -54,7 +54,7 @@ export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoint.show },
   ...both('/endpoints/:id/edit', 'endpoints', change),
   ...both('/endpoints/:id/disable', 'endpoints', disabling),
-  ...both('/endpoints/:id/remove', 'endpoints', removal),
+  ...both('/endpoints/:id/delete', 'endpoints', removal),
   ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
   ...both('/endpoints/:id/backfill', 'endpoints', backfill),
   act('/endpoints/:id/test', 'endpoints', endpoint.testing),

@@ -90,7 +90,7 @@ export function answersOf(seeded: Seeded): readonly Answer[] {
       name: 'a question in a dialog',
       path: `/endpoints/${endpoint}`,
       needsScript: true,
-      act: (page) => press(page, 'a[href$="/remove"]', 'dialog[open]'),
+      act: (page) => press(page, 'a[href$="/delete"]', 'dialog[open]'),
     },
     {
       name: 'a delivery that cannot be cancelled',

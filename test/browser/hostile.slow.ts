@@ -77,7 +77,7 @@ describe('hostile text in a browser', { skip: missingBrowser, concurrency: false
       await page.click('button:has-text("Send test event")')
       await page.getByText("Couldn't deliver test event").waitFor()
       await see('the result of a test')
-      await page.click('a[href$="/remove"]')
+      await page.click('a[href$="/delete"]')
       await page.waitForSelector('dialog[open]')
       await page.evaluate(() => document.querySelector('dialog')?.remove())
       await page.goto(`${host.base}/keys/new`)

@@ -198,7 +198,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await says('Endpoint disabled')
     await press(page, button(`${path}/enable`))
     await says('Skipped deliveries stay skipped')
-    await answer(link(`${path}/remove`), 'Delete Billing?', 'Delete endpoint')
+    await answer(link(`${path}/delete`), 'Delete Billing?', 'Delete endpoint')
     await says('Endpoint deleted')
     assert.equal(await focusedText(page), 'Webhook endpoints')
   })

@@ -150,7 +150,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     `/endpoints/${endpoint}/backfill`,
     `/endpoints/${endpoint}/rotate`,
     `/endpoints/${endpoint}/disable`,
-    `/endpoints/${endpoint}/remove`,
+    `/endpoints/${endpoint}/delete`,
     '/events',
     '/events?type=client.created&record=cli_1&period=custom',
     `/events/${event}`,

@@ -271,13 +271,13 @@ test('an endpoint is paused, resumed, disabled, enabled and removed, each at its
     assert.equal((await under.post(`/endpoints/${id}/${act}`, {})).status, 303, act)
     assert.equal(await stateOf(), state)
   }
-  assert.match((await under.get(`/endpoints/${id}/remove`)).words, /Delete Billing\? .*No pending deliveries/)
+  assert.match((await under.get(`/endpoints/${id}/delete`)).words, /Delete Billing\? .*No pending deliveries/)
   await under.post(`/endpoints/${id}/disable`, {})
   const conflict = await under.post(`/endpoints/${id}/pause`, {})
   assert.equal(conflict.status, 409)
-  assert.match(conflict.words, /state has changed, as shown below.*Disabled\. By an administrator/)
-  const removed = await under.post(`/endpoints/${id}/remove`, {})
-  assert.equal(removed.location, `${BASE}/endpoints?done=removed`)
+  assert.match(conflict.words, /status has changed, as shown below.*Disabled\. By an administrator/)
+  const removed = await under.post(`/endpoints/${id}/delete`, {})
+  assert.equal(removed.location, `${BASE}/endpoints?done=deleted`)
   assert.equal((await under.get(`/endpoints/${id}`)).status, 404)
 })
 

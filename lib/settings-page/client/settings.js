@@ -357,7 +357,7 @@ function addSelectAll(label) {
   const box = label.querySelector('input')
   box?.addEventListener('change', () => {
     for (const each of label.closest('form')?.querySelectorAll('input[name=id]') ?? [])
-      if (each instanceof HTMLInputElement && !each.disabled) each.checked = box.checked
+      if (each instanceof HTMLInputElement) each.checked = box.checked
   })
 }
 

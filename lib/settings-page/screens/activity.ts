@@ -9,8 +9,8 @@ import type { Context } from '../context.ts'
 import { attributes, type Content, type Html, html } from '../html.ts'
 import { badge } from '../views/badge.ts'
 import { scaleOf, sparkline, stackedChart } from '../views/chart.ts'
-import { table } from '../views/table.ts'
-import { nameFor } from './endpoint-words.ts'
+import { lines, table } from '../views/table.ts'
+import { endpointState, shortName } from './endpoint-words.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -156,31 +156,41 @@ export function endpointsSection(context: Context, activity: Activity): Content 
   const present = activity.endpoints.filter(({ state }) => state !== 'removed')
   if (present.length === 0) return null
   const more = present.length - ENDPOINTS_MAX
+  const stateOf = ({ state, failures }: EndpointActivity): Content =>
+    state !== 'removed' && endpointState(t, { state, failures })
   return html`<h2>${t`Endpoints`}</h2>
-${table<EndpointActivity>(
+${lines<EndpointActivity>(
   t`Endpoints`,
   [
     {
       head: t`Endpoint`,
       cell: ({ endpointId: id, description, url }) => {
-        const name = nameFor(access, { id, description: description ?? '', url })
+        const name = shortName(access, { id, description: description ?? '', url })
         return access.can('endpoints:read') ? html`<a href="${link(`/endpoints/${id}`)}">${name}</a>` : name
       },
     },
-    { head: t`Status`, isPlain: true, cell: (endpoint) => stateOf(context, endpoint) },
-    { head: t`Success rate`, cell: (endpoint) => rateText(context, endpoint) },
-    { head: t`Failed`, cell: ({ failed }) => format.number(failed) },
-    { head: periodText(context), cell: ({ series }) => sparkline(filled(activity, series)) },
+    { head: t`Status`, width: 'small', cell: (endpoint) => stateOf(endpoint) },
+    {
+      head: t`Success rate`,
+      isHeadShown: true,
+      width: 'small',
+      cell: (endpoint) => rateText(context, endpoint),
+    },
+    { head: t`Failed`, isHeadShown: true, width: 'small', cell: ({ failed }) => format.number(failed) },
+    { head: periodText(context), width: 'medium', cell: ({ series }) => sparkline(filled(activity, series)) },
   ],
   present.slice(0, ENDPOINTS_MAX),
 )}
 ${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, 'One more endpoint', '{0} more endpoints')}</a></p>`}`
 }
 
-function stateOf({ t }: Context, { state, failures }: EndpointActivity): Html {
-  if (state === 'disabled') return badge('bad', t`Disabled`)
-  if (state === 'paused') return badge('wait', t`Paused`)
-  return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
+/** Formats an endpoint's share of failed deliveries; a dash if no delivery ended. */
+export function errorRate(
+  { format }: Context,
+  { failed, delivered }: Pick<ActivityNumbers, 'failed' | 'delivered'>,
+): string {
+  const ended = failed + delivered
+  return ended === 0 ? '–' : format.percent(Math.ceil((failed * 1000) / ended) / 1000)
 }
 
 /** The series of an endpoint, with the intervals in which nothing ended. */

@@ -37,7 +37,12 @@ export function attemptTable(
           badge(isSuccess({ status }) ? 'good' : 'bad', answerText(t, status, error)),
       },
       { head: t`Duration`, width: 'small', cell: ({ durationMs }) => format.duration(durationMs) },
-      { head: t`Time`, width: 'medium', cell: ({ startedAt }) => format.short(startedAt) },
+      {
+        head: t`Time`,
+        note: format.timeZone,
+        width: 'small',
+        cell: ({ startedAt }) => format.short(startedAt),
+      },
     ],
     attemptLog.toReversed(),
   )

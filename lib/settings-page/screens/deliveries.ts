@@ -16,7 +16,7 @@ import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
 import { DELIVERY_STATES, deliveryState, describeState, errorText } from './delivery-words.ts'
-import { nameFor } from './endpoint-words.ts'
+import { shortName } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
@@ -122,7 +122,7 @@ const FIELDS: readonly Field[] = [
     name: 'endpoint',
     label: (t) => t`Endpoint`,
     choices: ({ access }, endpoints) =>
-      endpoints.map((one) => ({ value: one.id, text: [...nameFor(access, one)].slice(0, 60).join('') })),
+      endpoints.map((one) => ({ value: one.id, text: shortName(access, one) })),
     read: (text) => (readId(text) === '' ? [] : [{ endpointId: text }]),
   },
   {
@@ -165,8 +165,8 @@ export function deliveryTable(
   isSelectable = false,
 ): Html {
   const { t, link, format, access, now } = context
-  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameFor(access, endpoint)]))
-  const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`
+  const names = new Map(endpoints?.map((endpoint) => [endpoint.id, shortName(access, endpoint)]))
+  const isLater = ({ dueAt }: Delivery) => dueAt !== null && Date.parse(dueAt) > now
   return lines<Delivery>(
     t`Deliveries`,
     [
@@ -174,29 +174,47 @@ export function deliveryTable(
         head: t`Event`,
         width: 'large',
         cell: ({ id, type, state }) =>
-          html`${isSelectable && html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type, disabled: isOpen(state) })}> `}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
+          html`${isSelectable && !isOpen(state) && html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type })}> `}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
       },
       {
         head: t`Status`,
+        width: deliveries.some(isLater) ? 'medium' : 'small',
         cell: (delivery) => [
           deliveryState(t, delivery),
-          delivery.dueAt !== null &&
-            Date.parse(delivery.dueAt) > now &&
-            html` ${format.short(delivery.dueAt)}`,
+          isLater(delivery) && html` ${nextAttempt(context, delivery.dueAt ?? '')}`,
         ],
       },
       {
         head: t`Response`,
-        width: 'medium',
         cell: ({ lastStatus, lastError }) =>
           lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
       },
-      ...(endpoints === null ? [] : [{ head: t`Endpoint`, cell: endpointCell }]),
-      { head: t`Time`, width: 'medium', cell: ({ createdAt }) => format.short(createdAt) },
+      ...(endpoints === null
+        ? []
+        : [
+            {
+              head: t`Endpoint`,
+              cell: ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`,
+            },
+          ]),
+      { head: t`Record`, cell: ({ subjectId }) => subjectId !== null && html`<code>${subjectId}</code>` },
+      {
+        head: t`Time`,
+        note: format.timeZone,
+        width: 'small',
+        cell: ({ createdAt }) => format.short(createdAt),
+      },
     ],
     deliveries,
   )
 }
+
+/** Formats the time of a retry, most of which are due within hours. */
+function nextAttempt({ format, now }: Context, dueAt: string): Html {
+  return format.short(dueAt, Date.parse(dueAt) - now < HALF_DAY_MS ? 'hour' : 'minute')
+}
+
+const HALF_DAY_MS = 12 * 60 * 60 * 1000
 
 function isOpen(state: DeliveryState): boolean {
   return state === 'pending' || state === 'sending'

@@ -110,7 +110,7 @@ function comparedOf(
     some === null ? t`All events (including future types)` : inOrder(settings, some).join(', ')
   const marks = new Map([
     ['replace', t`Replace value`],
-    ['remove', t`Remove`],
+    ['remove', t`Delete`],
   ])
   const headers = [
     ...wish.known.map(({ name, act }) => (marks.has(act) ? `${name} (${marks.get(act)})` : name)),
@@ -243,7 +243,7 @@ function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
 <label for="known-${index}"><code>${name}</code></label><span><select class="ba-input" id="known-${index}" name="known-act">${[
       ['keep', t`Keep value`],
       ['replace', t`Replace value`],
-      ['remove', t`Remove`],
+      ['remove', t`Delete`],
     ].map(([value, text]) =>
       value === act
         ? html`<option value="${value}" selected>${text}</option>`

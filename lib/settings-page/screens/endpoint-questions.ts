@@ -38,7 +38,7 @@ export const disabling = {
     (await settings.endpoints.get(access.organizationId, params.id ?? '')).state === 'disabled',
 }
 
-/** `/endpoints/:id/remove`. */
+/** `/endpoints/:id/delete`. */
 export const removal = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link } = context
@@ -49,7 +49,7 @@ export const removal = {
         waiting,
         t`The endpoint and its signing secret are permanently deleted. Its deliveries stay in the log but can't be resent.`,
       ],
-      action: link(`/endpoints/${id}/remove`),
+      action: link(`/endpoints/${id}/delete`),
       back: link(`/endpoints/${id}`),
       verb: t`Delete endpoint`,
     })
@@ -57,7 +57,7 @@ export const removal = {
 
   async act({ settings, access, params, link }: Context): Promise<Screen> {
     await settings.endpoints.remove(access.organizationId, params.id ?? '', { actor: access.actor })
-    return { location: link('/endpoints', { done: 'removed' }) }
+    return { location: link('/endpoints', { done: 'deleted' }) }
   },
 }
 

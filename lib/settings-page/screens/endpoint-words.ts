@@ -17,8 +17,16 @@ export function nameFor(
   return access.can('endpoints:read') ? nameOf(endpoint) : endpoint.description || endpoint.id
 }
 
+/** Returns the first 60 characters of {@link nameFor}, because a list repeats the name in each line. */
+export function shortName(...given: Parameters<typeof nameFor>): string {
+  return [...nameFor(...given)].slice(0, 60).join('')
+}
+
 /** The state of an endpoint as a word. */
-export function endpointState(t: Texts, { state, failures }: WebhookEndpoint): Html {
+export function endpointState(
+  t: Texts,
+  { state, failures }: Pick<WebhookEndpoint, 'state' | 'failures'>,
+): Html {
   if (state === 'paused') return badge('wait', t`Paused`)
   if (state === 'disabled') return badge('bad', t`Disabled`)
   return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)

@@ -56,7 +56,7 @@ function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
       return { location: link(`/endpoints/${id}`, { done: verb }) }
     } catch (error) {
       if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
-      const text = t`No changes made: the endpoint's state has changed, as shown below.`
+      const text = t`No changes made: the endpoint's status has changed, as shown below.`
       return { ...(await showEndpoint(context, await find(context), notice('wait', text))), status: 409 }
     }
   }
@@ -193,7 +193,7 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
   return html`<h2>${t`Danger zone`}</h2>
 <p class="ba-buttons">${
     state !== 'disabled' && questionLink(link(`/endpoints/${id}/disable`), t`Disable`, 'danger')
-  }${questionLink(link(`/endpoints/${id}/remove`), t`Delete`, 'danger')}</p>`
+  }${questionLink(link(`/endpoints/${id}/delete`), t`Delete`, 'danger')}</p>`
 }
 
 // --- Deliveries ---

@@ -4,15 +4,22 @@ import { html } from '../html.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
-import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
+import { errorRate, readActivity } from './activity.ts'
+import { endpointState, nameOf, typesText } from './endpoint-words.ts'
+
+const NOTHING = { delivered: 0, failed: 0 }
 
 /** `/endpoints`. */
 export async function list(context: Context): Promise<ScreenPage> {
-  const { settings, access, t, link, query, format } = context
-  const endpoints = await settings.endpoints.list(access.organizationId)
+  const { settings, access, t, link, query } = context
+  const [endpoints, activity] = await Promise.all([
+    settings.endpoints.list(access.organizationId),
+    readActivity(context),
+  ])
+  const counted = new Map(activity?.endpoints.map((endpoint) => [endpoint.endpointId, endpoint]))
   const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main')
-  const content = html`${query.get('done') === 'removed' && notice('good', t`Endpoint deleted`)}
-<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}</p>
+  const content = html`${query.get('done') === 'deleted' && notice('good', t`Endpoint deleted`)}
+<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Error rates are for the last 24 hours.`}`}</p>
 ${
   endpoints.length === 0
     ? empty(t`No endpoints yet. Create one to get notified when events happen in your account.`, act)
@@ -23,17 +30,19 @@ ${
             head: t`Endpoint`,
             cell: (endpoint) => html`<a href="${link(`/endpoints/${endpoint.id}`)}">${nameOf(endpoint)}</a>`,
           },
-          // Text and no link: a click would send a request that the page does not control.
-          { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
           { head: t`Events`, width: 'small', cell: ({ types }) => typesText(t, types) },
-          {
-            head: t`Health`,
-            cell: (endpoint) =>
-              disabledReason(t, endpoint) ||
-              (endpoint.failingSince === null
-                ? t`No recent failures`
-                : html`${t`Failing since`} ${format.short(endpoint.failingSince)}`),
-          },
+          ...(activity === null
+            ? []
+            : [
+                {
+                  head: t`Error rate`,
+                  isHeadShown: true,
+                  width: 'small' as const,
+                  cell: ({ id }: WebhookEndpoint) => errorRate(context, counted.get(id) ?? NOTHING),
+                },
+              ]),
+          // Not a link, because a click would send a request that the page doesn't control.
+          { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
           { head: t`Status`, width: 'small', cell: (endpoint) => endpointState(t, endpoint) },
         ],
         endpoints,

@@ -10,7 +10,7 @@ import { facts } from '../views/facts.ts'
 import { form, select } from '../views/form.ts'
 import { buttonLink, pageLinks } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { table } from '../views/table.ts'
+import { lines } from '../views/table.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
@@ -26,7 +26,7 @@ export async function list(context: Context): Promise<ScreenPage> {
 ${logFilterForm(context, '/events', FIELDS, texts, null)}
 ${
   data.length > 0
-    ? table<ListedEvent>(
+    ? lines<ListedEvent>(
         t`Events`,
         [
           {
@@ -35,9 +35,14 @@ ${
             cell: ({ id, type }) =>
               /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
           },
-          { head: t`Deliveries`, cell: (event) => countsText(context, event) },
-          { head: t`Event ID`, isPlain: true, cell: ({ id }) => html`<code>${id}</code>` },
-          { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
+          { head: t`Deliveries`, width: 'large', cell: (event) => countsText(context, event) },
+          { head: t`Event ID`, cell: ({ id }) => html`<code>${id}</code>` },
+          {
+            head: t`Time`,
+            note: format.timeZone,
+            width: 'small',
+            cell: ({ createdAt }) => format.short(createdAt),
+          },
         ],
         data,
       )

@@ -58,7 +58,7 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`
       return page(
         status,
         t`Couldn't save changes`,
-        t`It was changed in the meantime. Open the page again to see the current state.`,
+        t`Someone else changed it in the meantime. Open the page again and retry.`,
       )
     case 413:
       return page(status, t`Form too large`, t`Nothing was changed.`)

@@ -9,7 +9,7 @@ import { badge, type Tone } from '../views/badge.ts'
 import { facts } from '../views/facts.ts'
 import { buttonLink, pageLinks } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
-import { table } from '../views/table.ts'
+import { lines } from '../views/table.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
 /** `/requests`: the log of API requests. A request id in the filter finds one request, with all that is known. */
@@ -88,17 +88,17 @@ const KEYS_MAX = 50
 
 function requestTable(context: Context, requests: readonly LoggedRequest[]): Html {
   const { t, link, format } = context
-  return table<LoggedRequest>(
+  return lines<LoggedRequest>(
     t`API requests`,
     [
       {
         head: t`Request`,
         cell: ({ id, method, path }) => html`<a href="${link('/requests', { id })}">${method} ${path}</a>`,
       },
-      { head: t`Status`, isPlain: true, cell: ({ status }) => statusBadge(status) },
-      { head: t`Duration`, isPlain: true, cell: ({ durationMs }) => format.duration(durationMs) },
-      { head: t`API key`, isPlain: true, cell: ({ keyName }) => keyName },
-      { head: t`Time`, isPlain: true, cell: ({ at }) => format.time(at) },
+      { head: t`Status`, width: 'small', cell: ({ status }) => statusBadge(status) },
+      { head: t`Duration`, width: 'small', cell: ({ durationMs }) => format.duration(durationMs) },
+      { head: t`API key`, width: 'medium', cell: ({ keyName }) => keyName },
+      { head: t`Time`, note: format.timeZone, width: 'small', cell: ({ at }) => format.short(at) },
     ],
     requests,
   )

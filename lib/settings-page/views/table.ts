@@ -3,25 +3,27 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 /** A column of a table. */
 export interface Column<Item> {
   readonly head: string
-  /** True for cells that need no head: the narrow layout shows the cell alone. Default false. */
-  readonly isPlain?: boolean
-  /** The width in a list of lines, 8.5, 11 or 17 rem. Default a share of what the others leave. */
+  /** Whether the narrow layout shows the head beside the cell. Default true in tables, false in lists. */
+  readonly isHeadShown?: boolean
+  /** The head's addition for readers without JavaScript, such as the time zone. */
+  readonly note?: string
+  /** The width in a list, 8, 10.5 or 16.5 rem. By default, these columns share the rest of the line. */
   readonly width?: 'small' | 'medium' | 'large'
   cell(item: Item): Content
 }
 
 /**
- * A list with one line for each item. In the narrow layout an item has two lines: the first and the last column, and the others.
- * What does not fit is cut, because the first column leads to a page with all of it.
+ * Creates a list with one line for each item. The narrow layout has two lines: the first and the last column, then the others. Long
+ * values are cut because the first column links to a page that shows them in full.
  */
 export function lines<Item>(caption: string, columns: readonly Column<Item>[], items: readonly Item[]): Html {
-  const plain = columns.map((column) => ({ ...column, isPlain: true }))
+  const plain = columns.map((column) => ({ isHeadShown: false, ...column }))
   return table(caption, plain, items, 'ba-table ba-lines')
 }
 
 /**
- * A table whose first column names the row. The narrow layout shows each row as a list, and several browsers then drop the
- * roles of a table. The script adds the roles again, because in the markup they would be a seventh of each row.
+ * Creates a table whose first column names the row. Several browsers drop the table roles in the narrow layout, where each row is a
+ * list. The script adds them because they would be a seventh of each row's markup.
  */
 export function table<Item>(
   caption: string,
@@ -32,12 +34,12 @@ export function table<Item>(
   const [first, ...others] = columns
   return html`<table class="${kind}">
 <caption>${caption}</caption>
-<thead><tr>${columns.map(({ head, width }) => html`<th scope="col"${attributes({ class: width && `ba-${width}` })}>${head}</th>`)}</tr></thead>
+<thead><tr>${columns.map(({ head, note, width }) => html`<th scope="col"${attributes({ class: width && `ba-${width}` })}>${head}${note && html`<noscript> (${note})</noscript>`}</th>`)}</tr></thead>
 <tbody>
 ${items.map(
   (item) => html`<tr><th scope="row">${first?.cell(item)}</th>${others.map(
-    ({ head, isPlain, cell }) =>
-      html`<td${attributes({ 'data-head': isPlain ? null : head })}>${cell(item)}</td>`,
+    ({ head, isHeadShown = true, cell }) =>
+      html`<td${attributes({ 'data-head': isHeadShown && head })}>${cell(item)}</td>`,
   )}</tr>
 `,
 )}</tbody>
