@@ -254,6 +254,13 @@ export interface ApiKeyStore {
   /** Sets the limit shared by all keys of the organization. `null` restores the API's limit, with a full bucket. */
   limitOrganization(request: OrganizationLimit): Promise<void>
 
+  /**
+   * Returns how long each API key's bucket takes until it is full again.
+   *
+   * @returns milliseconds by key ID, without keys whose bucket is full
+   */
+  readResets(organizationId: string): Promise<Readonly<Record<string, number>>>
+
   /** Returns the limit set for all keys of the organization together, or `null` if it uses the API's limit. */
   getOrganizationLimit(organizationId: string): Promise<RateLimit | null>
 }

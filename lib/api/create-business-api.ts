@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { RateLimit } from '../access/rate-limit.ts'
 import { type KeyScope, type Scope, type ScopeOf, scopesOf } from '../access/scopes.ts'
 import { rejectUnknown } from '../base/options.ts'
 import { traceStore } from '../base/tracing.ts'
@@ -17,6 +18,8 @@ export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   /** Returns the OpenAPI document, as served by `GET /openapi.json`. */
   describe(this: void): object
   readonly requestLog: RequestLog
+  /** The rate limit of API keys without their own; null if the store counts no requests. */
+  readonly keyRateLimit: RateLimit | null
   /**
    * Authenticates a request that is handled by your own framework. As for an operation, this checks the API key, the
    * rate limits (taking one token) and the scope. It doesn't read the body or call the hooks.
@@ -101,5 +104,7 @@ export function createBusinessApi<Own extends Service = Service>(
   }
 
   const { describe, requestLog } = handler
-  return Object.assign(mount(handler, resolved.basePath), { describe, requestLog, authenticate })
+  const keyRateLimit = (resolved.rateLimitScope === 'shared' && resolved.rateLimits?.key) || null
+  const mounted = mount(handler, resolved.basePath)
+  return Object.assign(mounted, { describe, requestLog, keyRateLimit, authenticate })
 }

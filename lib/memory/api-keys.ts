@@ -110,6 +110,14 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       recordEntry(memory, organization, entry)
     },
 
+    async readResets(organizationId) {
+      const now = memory.clock()
+      const resets = [...memory.organization(organizationId).apiKeys].map(
+        ([id, { bucketFullAt }]) => [id, bucketFullAt - now] as const,
+      )
+      return Object.fromEntries(resets.filter(([, resetMs]) => resetMs > 0))
+    },
+
     async getOrganizationLimit(organizationId) {
       return structuredClone(memory.organization(organizationId).rateLimit)
     },

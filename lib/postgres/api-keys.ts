@@ -168,6 +168,20 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
       )
     },
 
+    readResets: (organizationId) =>
+      jsonFor(
+        database,
+        organizationId,
+        (sql) => sql`(
+          select coalesce(
+            pg_catalog.json_object_agg(bucket, (full_at - extract(epoch from clock_timestamp())) * 1000), '{}'
+          )::text
+          from business_api.rate_buckets
+          where organization_id = ${organizationId}::text and bucket <> 'organization'
+            and full_at > extract(epoch from clock_timestamp())
+        )`,
+      ),
+
     getOrganizationLimit: (organizationId) =>
       jsonFor(
         database,

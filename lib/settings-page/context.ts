@@ -1,4 +1,5 @@
 import type { ApiKey } from '../access/api-keys.ts'
+import type { RateLimit } from '../access/rate-limit.ts'
 import type { Ids } from '../base/ids.ts'
 import type { FormFields } from '../http/body.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
@@ -31,6 +32,8 @@ export interface Context {
   readonly newId: Ids
   /** Null without option `api`. */
   readonly reference: (() => Reference) | null
+  /** The API's rate limit for keys without their own; null if unknown. */
+  readonly keyRateLimit: RateLimit | null
   /** Returns a path of the page with the mount path in front: `link('/keys', { show: 'all' })`. */
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }

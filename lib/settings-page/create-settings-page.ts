@@ -142,6 +142,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
         query,
         form,
         newId: options.ids,
+        keyRateLimit: options.api?.keyRateLimit ?? null,
       }
       return reply(await route.show(context), exchange)
     }

@@ -26,6 +26,11 @@ export function textsOf(form: FormFields, name: string): readonly string[] {
   return form.get(name) ?? []
 }
 
+/** Reads a count of a hidden field; 0 for anything else. */
+export function numberOf(text: string): number {
+  return /^\d{1,9}$/.test(text) ? Number(text) : 0
+}
+
 /** Returns the value of a field if `choices` has that value, else null. */
 export function choiceOf<Choice extends string>(
   form: FormFields,

@@ -1,3 +1,4 @@
+import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { type Names, readFunction, readLogger, rejectUnknown } from '../base/options.ts'
@@ -37,6 +38,12 @@ export interface LayoutParts {
   readonly csp: string
 }
 
+/** The parts of `createBusinessApi`'s handler that the page uses. */
+export interface DescribedApi {
+  describe(): object
+  readonly keyRateLimit?: RateLimit | null
+}
+
 /** Options of `createSettingsPage`. Each is read once. */
 export interface SettingsPageOptions {
   /**
@@ -50,8 +57,8 @@ export interface SettingsPageOptions {
   ): Access | { readonly redirect: string } | null | Promise<Access | { readonly redirect: string } | null>
   /** The mount path: `/settings/developer`. Not needed under Express, whose requests carry the mount path. Default the root. */
   basePath?: string | undefined
-  /** The handler of `createBusinessApi`: its description becomes the reference and the examples. Default no reference. */
-  api?: { describe(): object } | undefined
+  /** The handler of `createBusinessApi`, for the reference, the code samples and the rate limits of keys. Default: no reference. */
+  api?: DescribedApi | undefined
   /** Colours and the rest of the appearance. Default as built in, light and dark by the browser's preference. */
   theme?: Theme | undefined
   /** Translations by language: `{ fr: { 'API keys': 'Clés API' } }`. Default English alone. */
@@ -81,7 +88,7 @@ export interface SettingsPageOptions {
 export interface ResolvedOptions {
   readonly authorize: SettingsPageOptions['authorize']
   readonly basePath: string | undefined
-  readonly api: { describe(): object } | undefined
+  readonly api: DescribedApi | undefined
   /** Rules of CSS that set the tokens of the theme. */
   readonly themeCss: string
   readonly logo: string | undefined

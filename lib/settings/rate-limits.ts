@@ -25,6 +25,14 @@ export interface RateLimitSettings {
   get(organizationId: string): Promise<RateLimit | null>
 
   /**
+   * Returns how long each API key's rate limit takes until it is fully available again. For example, a key with a limit
+   * of 10 per second and 5000 ms has used 50 requests.
+   *
+   * @returns milliseconds by key ID, without unused keys
+   */
+  resets(organizationId: string): Promise<Readonly<Record<string, number>>>
+
+  /**
    * Sets the rate limit of the organization, which applies to all of its API keys together. Takes effect with the next
    * request. Pass `null` to go back to the API's limit.
    *
@@ -40,6 +48,8 @@ export function createRateLimitSettings(
 ): RateLimitSettings {
   return {
     get: async (organizationId) => apiKeys.getOrganizationLimit(readGet(organizationId).organizationId),
+
+    resets: async (organizationId) => apiKeys.readResets(readGet(organizationId).organizationId),
 
     async set(organizationId, rateLimit, options) {
       const call = readSet(organizationId, options, { rateLimit })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readApiKey } from '../../lib/access/api-keys.ts'
+import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { named } from '../_service.ts'
 import { BASE, EVERYTHING, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
@@ -168,3 +169,23 @@ for (const origin of ['made', 'imported'] as const) {
     assert.match((await under.submit(`/keys/${id}/rotate`, { overlap: '24h' })).text, KEY)
   })
 }
+
+test('GET /keys shows how much of each rate limit was used, of the API for keys without their own', async () => {
+  const store = named(createMemoryStore(), {})
+  const api = createBusinessApi(store, { logger: false, rateLimit: { key: { perSecond: 0.01, burst: 4 } } })
+  const under = setUp({ store, api })
+  const used = await under.settings.apiKeys.create(ORGANIZATION, { name: 'Used', scopes: ['clients:read'] })
+  const rateLimit = { perSecond: 0.01, burst: 10 }
+  await under.settings.apiKeys.create(ORGANIZATION, { name: 'Unused', scopes: ['clients:read'], rateLimit })
+  const headers = { authorization: `Bearer ${used.key}` }
+  for (let request = 0; request < 3; request++)
+    assert.equal(
+      (await api.fetch(new Request('https://app.example/api/v1/clients', { headers }))).status,
+      200,
+    )
+  const { words } = await under.get('/keys')
+  assert.match(words, /Unused .* 0% used .* Used .* 7[45](\.\d)?% used/)
+  const without = setUp({ store })
+  assert.match((await without.get('/keys')).words, /Unused .* 0% used .* Used .* Never – Active/)
+  assert.match((await under.get(`/keys/${used.id}`)).words, /0\.01 requests per second, bursts of 4/)
+})

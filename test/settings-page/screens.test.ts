@@ -181,5 +181,5 @@ test('a page of 50 deliveries costs two statements, and no screen more than four
   const lines = Object.entries(counts).map(([path, count]) => `${count} ${path}`)
   t.diagnostic(`statements: ${lines.join(', ')}`)
   assert.ok(Math.max(...Object.values(counts)) <= 4, lines.join('\n'))
-  assert.deepEqual([counts['/deliveries'], counts['/'], counts['/keys']], [2, 4, 1])
+  assert.deepEqual([counts['/deliveries'], counts['/'], counts['/keys'], counts['/endpoints']], [2, 4, 2, 2])
 })

@@ -2,15 +2,18 @@ import { BusinessApiError, INVALID_STATE } from '../../base/errors.ts'
 import { BACKFILL_TYPES, type BackfillType } from '../../resources/backfill.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
-import { textOf, textsOf } from '../form-values.ts'
+import { numberOf, textOf, textsOf } from '../form-values.ts'
 import { type Content, html } from '../html.ts'
 import { checkbox, fieldset, form, problemSummary } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
+import { continuation } from '../views/progress.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** Records of a part: some seconds of work. */
+/** Maximum number of records in a part: some seconds of work. */
 const PART_MAX = 2500
+/** Maximum number of records in a part that the script requests, which shows the progress. */
+const STEP_MAX = 500
 
 /** `/endpoints/:id/backfill`: sends an event for each existing record, in parts short enough for one request. */
 export const backfill = {
@@ -30,29 +33,29 @@ export const backfill = {
         status: 422,
       }
     }
-    const after = textOf(sent, 'after') || null
-    const options = { types, after, limit: PART_MAX, actor: access.actor }
+    const { organizationId, actor } = access
     try {
-      const { examined, events, next } = await settings.endpoints.backfill(
-        access.organizationId,
-        endpoint.id,
-        options,
-      )
-      const total = (Number(textOf(sent, 'total')) || 0) + events
-      const count = t.count(total, 'One event queued', '{0} events queued')
+      const total = numberOf(textOf(sent, 'total')) || (await countRecords(context, types))
+      const { examined, events, next } = await settings.endpoints.backfill(organizationId, endpoint.id, {
+        types,
+        after: textOf(sent, 'after') || null,
+        limit: textOf(sent, 'enhanced') === '' ? PART_MAX : STEP_MAX,
+        actor,
+      })
+      const done = numberOf(textOf(sent, 'done')) + examined
+      const queued = numberOf(textOf(sent, 'queued')) + events
       const back = link(`/endpoints/${endpoint.id}`)
-      const content = html`${notice('good', count, html`<p>${t.count(examined, 'One record checked just now.', '{0} records checked just now.')}${next !== null && html` ${t`More records remain.`}`}</p>`)}
-${
-  next === null
-    ? html`<p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
-    : html`<div data-continue>${form(
-        context,
-        link(`/endpoints/${endpoint.id}/backfill`),
-        { after: next, total: String(total) },
-        types.map((type) => html`<input type="hidden" name="type" value="${type}">`),
-        html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(back, t`Stop`)}`,
-      )}</div>`
-}`
+      const count = t.count(queued, 'One event queued', '{0} events queued')
+      const content =
+        next === null
+          ? html`${notice('good', count, html`<p>${t.count(done, 'One record checked.', '{0} records checked.')}</p>`)}
+<p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
+          : continuation(context, {
+              ...{ done, total, stop: back, action: link(`/endpoints/${endpoint.id}/backfill`) },
+              text: `${total > done ? t`${done} of ${total} records checked` : t`${done} records checked`} · ${count}`,
+              hidden: { after: next, queued: String(queued) },
+              fields: types.map((type) => html`<input type="hidden" name="type" value="${type}">`),
+            })
       return {
         title: next === null ? t`Backfill complete` : t`Backfill in progress`,
         content,
@@ -64,6 +67,15 @@ ${
       return { ...showForm(context, endpoint, types, message), status: 409 }
     }
   },
+}
+
+/** Counts the records of a backfill. Types with more than 10,000 count as 10,000. */
+async function countRecords(
+  { settings, access, params }: Context,
+  types: readonly BackfillType[],
+): Promise<number> {
+  const preview = await settings.endpoints.previewBackfill(access.organizationId, params.id ?? '', { types })
+  return Object.values(preview.records).reduce((sum, count) => sum + count, 0)
 }
 
 async function find({ settings, access, params }: Context): Promise<WebhookEndpoint> {

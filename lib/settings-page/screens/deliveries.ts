@@ -174,7 +174,7 @@ export function deliveryTable(
         head: t`Event`,
         width: 'large',
         cell: ({ id, type, state }) =>
-          html`${isSelectable && !isOpen(state) && html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type })}> `}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
+          html`${isSelectable && (isOpen(state) ? html`<i></i> ` : html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type })}> `)}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
       },
       {
         head: t`Status`,

@@ -1,4 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
+import type { RateLimit } from '../../access/rate-limit.ts'
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
 import { Refusal } from '../../http/refusal.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
@@ -18,11 +19,15 @@ import { BEYOND_GRANT } from './failure.ts'
 import { keyNameProblem, keyState, NAME_MAX, scopeText } from './key-words.ts'
 import { showSecret } from './new-key.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
+import { readUnlogged } from './unlogged.ts'
 
 /** `/keys`: the keys in force; a link leads to revoked and expired keys. */
 export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, format, query, link, now } = context
-  const all = await settings.apiKeys.list(access.organizationId)
+  const [all, resets] = await Promise.all([
+    settings.apiKeys.list(access.organizationId),
+    readUnlogged(settings.rateLimits.resets(access.organizationId), {}),
+  ])
   const inForce = all.filter((key) => endOfKey(key, now) === null)
   const isAll = query.get('show') === 'all'
   const keys = isAll
@@ -56,6 +61,11 @@ ${
             width: 'small',
             cell: ({ expiresAt }) => (expiresAt ? format.short(expiresAt, 'day') : never),
           },
+          {
+            head: t`Rate limit`,
+            width: 'small',
+            cell: ({ id, rateLimit }) => usageText(context, rateLimit, resets[id] ?? 0),
+          },
           { head: t`Status`, width: 'small', cell: (key) => keyState(t, key, now) },
         ],
         keys,
@@ -72,7 +82,15 @@ ${
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
 }
 
-/** Rows of a list at most: revoked keys are kept for good, and a page needs a bound. */
+/** Formats the used share of a rate limit; a dash if the limit is unknown. @param resetMs time until the limit is fully available again */
+function usageText({ t, format, keyRateLimit }: Context, own: RateLimit | null, resetMs: number): string {
+  const limit = own ?? keyRateLimit
+  if (limit === null) return '–'
+  const used = (resetMs * limit.perSecond) / 1000 / limit.burst
+  return t`${format.percent(Math.min(1, used))} used`
+}
+
+/** Maximum number of lines in the list, because revoked keys are kept for good. */
 const ROWS_MAX = 200
 
 // --- One key ---
@@ -202,7 +220,7 @@ ${await auditOf(context, key.id)}`
 }
 
 function describe(context: Context, key: ApiKey) {
-  const { t, format, now, link } = context
+  const { t, format, now, link, keyRateLimit } = context
   const {
     id,
     prefix,
@@ -213,8 +231,9 @@ function describe(context: Context, key: ApiKey) {
     expiresAt,
     revokedAt,
     successorId,
-    rateLimit,
+    rateLimit: ownLimit,
   } = key
+  const rateLimit = ownLimit ?? keyRateLimit
   return facts([
     [t`Status`, keyState(t, key, now)],
     [t`Key`, html`<code>${prefix}…${lastFour}</code>`],

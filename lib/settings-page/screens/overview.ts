@@ -1,6 +1,5 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { type LoggedRequest, REQUEST_CLASSES } from '../../access/request-log.ts'
-import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
 import type { Activity } from '../../settings/activity.ts'
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, ScreenPage } from '../context.ts'
@@ -10,6 +9,7 @@ import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import { activitySection, endpointsSection, figures, periodText, readActivity } from './activity.ts'
 import { disabledReason, nameOf } from './endpoint-words.ts'
+import { readUnlogged } from './unlogged.ts'
 
 /** What the overview is made of. */
 interface Seen {
@@ -123,15 +123,10 @@ ${step(
 /** Requests of the section at most: a page of the log. */
 const REQUESTS_MAX = 200
 
-/** The newest requests; none for a person who may not see them, and on a standby, which has no log. */
 async function newestRequests({ settings, access }: Context): Promise<readonly LoggedRequest[]> {
   if (!access.can('requests:read')) return []
-  try {
-    return (await settings.requests.list(access.organizationId, { limit: REQUESTS_MAX })).data
-  } catch (error) {
-    if (error instanceof BusinessApiError && error.code === STORE_UNAVAILABLE) return []
-    throw error
-  }
+  const page = settings.requests.list(access.organizationId, { limit: REQUESTS_MAX })
+  return (await readUnlogged(page, { data: [], next: null })).data
 }
 
 function requestsSection(context: Context, requests: readonly LoggedRequest[]): Content {

@@ -2,7 +2,7 @@ import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts
 import { isIdOf } from '../../base/ids.ts'
 import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
-import { textOf, textsOf } from '../form-values.ts'
+import { numberOf, textOf, textsOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { buttonLink } from '../views/link.ts'
@@ -92,10 +92,6 @@ function hiddenOf(
 ): Record<string, string> {
   const hidden = { ...texts, since: since?.toISOString() ?? '', until: until?.toISOString() ?? '' }
   return Object.fromEntries(Object.entries(hidden).filter(([, value]) => value !== ''))
-}
-
-function numberOf(text: string): number {
-  return /^\d{1,9}$/.test(text) ? Number(text) : 0
 }
 
 function readMoment(text: string): Date | null {

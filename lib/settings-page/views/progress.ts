@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { attributes, type Html, html } from '../html.ts'
+import { attributes, type Content, type Html, html } from '../html.ts'
 import { form } from './form.ts'
 import { buttonLink } from './link.ts'
 
@@ -13,12 +13,17 @@ export interface Progress {
   /** The path that receives the form of the next part. */
   readonly action: string
   readonly hidden: Readonly<Record<string, string>>
+  /** Further hidden fields, such as several of one name. */
+  readonly fields?: Content
   /** The page that Stop leads to. */
   readonly stop: string
 }
 
 /** A form that goes on with a long act. The script sends it by itself until the act is done or the person stops it. */
-export function continuation(context: Context, { done, total, text, action, hidden, stop }: Progress): Html {
+export function continuation(
+  context: Context,
+  { done, total, text, action, hidden, fields = null, stop }: Progress,
+): Html {
   const { t } = context
   const counts = { done: String(done), total: String(total) }
   const bar = attributes({ value: done, max: Math.max(done, total), 'aria-label': text })
@@ -28,7 +33,7 @@ ${form(
   context,
   action,
   { ...hidden, ...counts },
-  null,
+  fields,
   html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(stop, t`Stop`)}`,
 )}</div>`
 }
