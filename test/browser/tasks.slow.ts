@@ -161,7 +161,7 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
   })
 
   test('registers an endpoint and sees a verified event', async () => {
-    await press('Add endpoint')
+    await press('Create endpoint')
     await page.getByLabel('URL').fill(`${subscriberUrl}/hook`)
     await page.getByLabel('Description').fill('Billing')
     await page.getByLabel('All events').check()
@@ -183,7 +183,7 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
     await publish()
     while ((await settings.deliveries.count(ORGANIZATION, { states: ['failed'] })) === 0) await sleep(20)
     await press('Overview')
-    await sees('One delivery failed')
+    await sees('1 delivery failed')
     await press('View failed deliveries')
     await press('project.completed')
     await sees('503 Service Unavailable')
@@ -298,7 +298,7 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
     await press('Overview')
     await sees('Billing is disabled')
     await press('View endpoint')
-    await press('See who, and when')
+    await press('View in audit log')
     await sees('grace@example.com')
     await sees('disabled endpoint')
     assert.deepEqual(heard, [])

@@ -70,7 +70,10 @@ test('the overview shows delivered and failed deliveries by hour and by day, in 
     day.text,
     /aria-label="Deliveries per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed" viewBox="0 0 96 100"/,
   )
-  assert.match(day.words, /Success rate 75% .*Pending now 0 Failed now 5 .*Nov 10, 12:00 3 1 75%/)
+  assert.match(
+    day.words,
+    /Success rate 75% .*Pending deliveries 0 Failed deliveries 5 .*Nov 10, 12:00 3 1 75%/,
+  )
   const week = await under.get('/?activity=7d')
   assert.match(week.text, /aria-label="Deliveries per day \(UTC\), Nov 4, 00:00[^"]*: 4 delivered, 5 failed"/)
   assert.match(week.words, /Success rate 44\.4% .*Nov 10 3 1 75% Nov 9 1 4 20%/)

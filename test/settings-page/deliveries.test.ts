@@ -167,7 +167,7 @@ test('GET / shows everything that needs an administrator, and No issues only whe
   const { words } = await under.get('/')
   assert.match(
     words,
-    /Old CRM is disabled.*Warehouse is failing.*One delivery failed · Last 24 hours.*Nightly export expires soon/,
+    /Old CRM is disabled.*Warehouse is failing.*1 delivery failed · Last 24 hours.*Nightly export expires soon/,
   )
   assert.doesNotMatch(words, /No issues|Get started/)
   const calm = setUp()

@@ -236,7 +236,7 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
     assert.equal((await under.post(`/endpoints/${id}/test`, {})).status, 200)
   const refused = await under.post(`/endpoints/${id}/test`, {})
   assert.equal(refused.status, 429)
-  assert.match(refused.words, /sent 10 test events within a minute/)
+  assert.match(refused.words, /Limit of 10 test events per minute/)
   assert.equal(requests.length, 10)
 })
 
@@ -275,7 +275,10 @@ test('an endpoint is paused, resumed, disabled, enabled and removed, each at its
   await under.post(`/endpoints/${id}/disable`, {})
   const conflict = await under.post(`/endpoints/${id}/pause`, {})
   assert.equal(conflict.status, 409)
-  assert.match(conflict.words, /status has changed, as shown below.*Disabled\. By an administrator/)
+  assert.match(
+    conflict.words,
+    /status has changed, as shown below.*Endpoint disabled An administrator disabled this endpoint/,
+  )
   const removed = await under.post(`/endpoints/${id}/delete`, {})
   assert.equal(removed.location, `${BASE}/endpoints?done=deleted`)
   assert.equal((await under.get(`/endpoints/${id}`)).status, 404)

@@ -83,7 +83,7 @@ test('every screen of an organization without anything is well formed, and says 
   }
   assert.match(
     (await under.get('/')).words,
-    /Create an API key .* Make your first request .* Add a webhook endpoint/,
+    /Create an API key .* Make your first request .* Create a webhook endpoint/,
   )
   assert.match(
     (await under.get('/deliveries?state=skipped')).words,

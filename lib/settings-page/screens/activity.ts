@@ -91,10 +91,10 @@ function numbers(
   const duration = (ms: number | null): string => (ms === null ? '–' : context.format.duration(ms))
   return figures([
     [t`Success rate`, rateText(context, totals)],
-    [t`Latency p50`, duration(totals.p50Ms)],
-    [t`Latency p95`, duration(totals.p95Ms)],
-    [t`Pending now`, deliveries(pendingNow, 'pending')],
-    [t`Failed now`, deliveries(failedNow, 'failed')],
+    [t`p50 latency`, duration(totals.p50Ms)],
+    [t`p95 latency`, duration(totals.p95Ms)],
+    [t`Pending deliveries`, deliveries(pendingNow, 'pending')],
+    [t`Failed deliveries`, deliveries(failedNow, 'failed')],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys in use`, html`<a href="${link('/keys')}">${context.format.number(apiKeysInUse)}</a>`]
       : null,
@@ -181,7 +181,7 @@ ${lines<EndpointActivity>(
   ],
   present.slice(0, ENDPOINTS_MAX),
 )}
-${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, 'One more endpoint', '{0} more endpoints')}</a></p>`}`
+${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, '1 more endpoint', '{0} more endpoints')}</a></p>`}`
 }
 
 /** Formats an endpoint's share of failed deliveries; a dash if no delivery ended. */

@@ -113,7 +113,7 @@ function entryList(
   return html`<ul class="ba-log">
 ${entries.map(
   (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
-    entry.actor === null ? t`Operator` : entry.actor
+    entry.actor === null ? t`System` : entry.actor
   }</strong> ${sentence(context, entry, names)}</span></li>
 `,
 )}</ul>`

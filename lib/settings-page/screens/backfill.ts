@@ -45,10 +45,10 @@ export const backfill = {
       const done = numberOf(textOf(sent, 'done')) + examined
       const queued = numberOf(textOf(sent, 'queued')) + events
       const back = link(`/endpoints/${endpoint.id}`)
-      const count = t.count(queued, 'One event queued', '{0} events queued')
+      const count = t.count(queued, '1 event queued', '{0} events queued')
       const content =
         next === null
-          ? html`${notice('good', count, html`<p>${t.count(done, 'One record checked.', '{0} records checked.')}</p>`)}
+          ? html`${notice('good', count, html`<p>${t.count(done, '1 record checked.', '{0} records checked.')}</p>`)}
 <p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
           : continuation(context, {
               ...{ done, total, stop: back, action: link(`/endpoints/${endpoint.id}/backfill`) },
@@ -100,10 +100,10 @@ function showForm(
   const offered = offeredFor(endpoint)
   const back = link(`/endpoints/${endpoint.id}`)
   const content = html`${message}
-<p class="ba-lead">${t`Send a creation event for each record that existed before this endpoint. Records it already received are left out, and new events go first.`}</p>
+<p class="ba-lead">${t`Send a created event for each record that existed before this endpoint. Records already sent are skipped, and new events are sent first.`}</p>
 ${
   offered.length === 0
-    ? html`<p>${t`This endpoint doesn't receive creation events.`} ${buttonLink(back, t`Back`)}</p>`
+    ? html`<p>${t`This endpoint doesn't receive created events.`} ${buttonLink(back, t`Back`)}</p>`
     : form(
         context,
         link(`/endpoints/${endpoint.id}/backfill`),

@@ -189,7 +189,7 @@ ${radios(
   wish.wants,
   typeList(context, wish),
 )}
-<div class="ba-field">${checkbox({ name: 'standardWebhooks', value: 'yes', checked: wish.standardWebhooks }, t`Also send the headers of Standard Webhooks`)}</div>
+<div class="ba-field">${checkbox({ name: 'standardWebhooks', value: 'yes', checked: wish.standardWebhooks }, t`Also send Standard Webhooks headers`)}</div>
 ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent with each event. Values are encrypted and can't be viewed again.`, problems }, headerFields(context, wish))}`,
   html`<button class="ba-button ba-button-main">${isNew ? t`Create endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
 )}`

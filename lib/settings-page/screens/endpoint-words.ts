@@ -38,11 +38,11 @@ export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): s
     case null:
       return ''
     case 'gone':
-      return t`Returned 410 Gone.`
+      return t`The endpoint returned 410 Gone.`
     case 'failing':
-      return t`Too many failed deliveries.`
+      return t`Too many deliveries failed.`
     default:
-      return t`By an administrator.`
+      return t`An administrator disabled this endpoint.`
   }
 }
 

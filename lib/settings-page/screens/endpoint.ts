@@ -35,7 +35,7 @@ async function sendTest(context: Context): Promise<ScreenPage> {
     return showEndpoint(context, endpoint, testNotice(context, result))
   } catch (error) {
     if (!(error instanceof BusinessApiError && error.code === LIMIT_REACHED)) throw error
-    const text = t`You've sent 10 test events within a minute. Wait a moment, then try again.`
+    const text = t`Limit of 10 test events per minute reached. Try again in a moment.`
     return { ...(await showEndpoint(context, endpoint, notice('wait', text))), status: 429 }
   }
 }
@@ -105,7 +105,7 @@ ${facts([
       buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
       endpoint.state === 'enabled' && buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
     ]
-  }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View changes`}</a>`}</p>
+  }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View audit log`}</a>`}</p>
 ${mayWrite && testForm(context, endpoint)}
 ${mayWrite && dangerZone(context, endpoint)}`
   const acts = mayWrite && [
@@ -155,8 +155,8 @@ function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint
   if (state === 'disabled') {
     const isByHand = endpoint.disabledReason === 'administrator' && access.can('audit:read')
     const changes = link('/audit', { subject: id, action: 'endpoint.disabled' })
-    const who = isByHand && html`<p><a href="${changes}">${t`See who, and when`}</a></p>`
-    return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, [since, who])
+    const who = isByHand && html`<p><a href="${changes}">${t`View in audit log`}</a></p>`
+    return notice('wait', t`Endpoint disabled`, [html`<p>${disabledReason(t, endpoint)}</p>`, since, who])
   }
   if (failures === 0) return null
   return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
@@ -216,7 +216,7 @@ async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): P
   }
   const nothing =
     chosen === undefined
-      ? t`No deliveries yet. Events to send: ${typesText(t, types)}.`
+      ? t`No deliveries yet. Events sent to this endpoint appear here.`
       : t`No deliveries match this filter.`
   return html`<div class="ba-heading"><h2>${t`Deliveries`}</h2>${
     access.can('deliveries:write') &&

@@ -19,7 +19,7 @@ export async function list(context: Context): Promise<ScreenPage> {
   const counted = new Map(activity?.endpoints.map((endpoint) => [endpoint.endpointId, endpoint]))
   const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main')
   const content = html`${query.get('done') === 'deleted' && notice('good', t`Endpoint deleted`)}
-<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Error rates are for the last 24 hours.`}`}</p>
+<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Error rates cover the last 24 hours.`}`}</p>
 ${
   endpoints.length === 0
     ? empty(t`No endpoints yet. Create one to get notified when events happen in your account.`, act)

@@ -22,7 +22,7 @@ export async function list(context: Context): Promise<ScreenPage> {
   const { texts, filter } = readFilter(FIELDS, query, context)
   const before = readForeignId(query.get('before'))
   const { data, next } = await settings.events.list(access.organizationId, { ...filter, before })
-  const content = html`<p class="ba-lead">${t`Everything that happened in your account, whether or not an endpoint received it.`}</p>
+  const content = html`<p class="ba-lead">${t`All events in your account, including those not sent to an endpoint.`}</p>
 ${logFilterForm(context, '/events', FIELDS, texts, null)}
 ${
   data.length > 0

@@ -188,10 +188,10 @@ ${fieldset(
   {
     name: 'limit',
     label: t`Rate limit (optional)`,
-    hint: t`Default: the API's limit for each key. The limit for your organization applies too.`,
+    hint: t`Leave empty for the default limit. Your organization's limit also applies.`,
   },
   html`${input({ name: 'perSecond', label: t`Requests per second`, problems }, { inputmode: 'decimal', value: wish.perSecond, autocomplete: 'off' })}
-${input({ name: 'burst', label: t`Requests at once`, problems }, { inputmode: 'numeric', value: wish.burst, autocomplete: 'off' })}`,
+${input({ name: 'burst', label: t`Burst (requests)`, problems }, { inputmode: 'numeric', value: wish.burst, autocomplete: 'off' })}`,
 )}`,
   html`<button class="ba-button ba-button-main">${t`Create API key`}</button>${buttonLink(link('/keys'), t`Cancel`)}`,
 )}`

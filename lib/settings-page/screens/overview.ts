@@ -79,7 +79,7 @@ function troublesOf(context: Context, { keys, endpoints, activity }: Seen): read
       ),
     )
   const failed = activity !== null && activity.failedNow > 0 ? activity.totals.failed : 0
-  const text = t.count(failed, 'One delivery failed', '{0} deliveries failed')
+  const text = t.count(failed, '1 delivery failed', '{0} deliveries failed')
   return [
     ...(access.can('endpoints:read') ? aboutEndpoints : []),
     failed > 0 &&
@@ -112,9 +112,9 @@ ${step(
   keys.some(({ lastUsedAt }) => lastUsedAt !== null) && t`First request received`,
   codeBlock(t, curl, t`Example request`),
 )}${step(
-  t`Add a webhook endpoint`,
+  t`Create a webhook endpoint`,
   endpoints.length > 0 && t`Endpoint created`,
-  html`<p>${t`Get notified when events happen in your account.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Add endpoint`, hasKey ? 'main' : 'plain')}`,
+  html`<p>${t`Get notified when events happen in your account.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Create endpoint`, hasKey ? 'main' : 'plain')}`,
 )}</ol>`
 }
 
@@ -139,5 +139,5 @@ ${figures(
     return [status, html`<a href="${link('/requests', { status })}">${format.number(count)}</a>`]
   }),
 )}
-<p class="ba-hint">${t.count(requests.length, 'Of the newest request', 'Of the newest {0} requests')}</p>`
+<p class="ba-hint">${t.count(requests.length, 'Last request', 'Last {0} requests')}</p>`
 }

@@ -22,7 +22,7 @@ export async function show(context: Context): Promise<ScreenPage> {
     settings.apiKeys.list(access.organizationId),
   ])
   const [first] = data
-  const content = html`<p class="ba-lead">${t`Requests to the API of the last 7 days. Query strings, bodies and keys are never logged.`}</p>
+  const content = html`<p class="ba-lead">${t`API requests from the last 7 days. Query strings, bodies and keys are never logged.`}</p>
 ${logFilterForm(context, '/requests', FIELDS, texts, keys)}
 ${
   first === undefined
