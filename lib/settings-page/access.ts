@@ -2,7 +2,7 @@ import { type KeyScope, SCOPES } from '../access/scopes.ts'
 import { isStorable } from '../base/fields.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 
-/** Everything that a member of an organization can be allowed to do on the page. */
+/** All abilities that a member of an organization can have on the page. */
 export const ABILITIES = [
   'keys:read',
   'keys:write',
@@ -14,30 +14,30 @@ export const ABILITIES = [
   'requests:read',
 ] as const
 
-/** The name of a right: an entry of {@link ABILITIES}. */
+/** A member of {@link ABILITIES}. */
 export type Ability = (typeof ABILITIES)[number]
 
-/** The person behind a request, as the host's own session knows that person. */
+/** The person behind a request, according to the host's session. */
 export interface Access {
-  /** The organization of the settings. The page never takes an organization from the request. */
+  /** The organization whose settings are shown. The page never reads it from the request. */
   readonly organizationId: string
-  /** Shown above the navigation. Default nothing. */
+  /** Shown above the navigation. Defaults to nothing. */
   readonly organizationName?: string | undefined
-  /** Written to the audit with every change: 1 to 200 characters, a user's id or email address. */
+  /** Recorded in the audit log with each change: 1 to 200 characters, for example a user ID or email address. */
   readonly actor: string
-  /** `everything`, `read`, or a list of abilities. Required: no person may write by default. */
+  /** `everything`, `read` or a list of abilities. Required, so nobody gets write access by default. */
   readonly can: 'everything' | 'read' | readonly Ability[]
-  /** The scopes that this person may give to a key. Default all. */
+  /** The scopes that this person may grant to a key. Defaults to all. */
   readonly grantableScopes?: readonly KeyScope[] | undefined
-  /** A BCP 47 tag: `fr-CA`. Default `en`. */
+  /** A BCP 47 tag such as `fr-CA`. Defaults to `en`. */
   readonly locale?: string | undefined
-  /** An IANA name: `Africa/Tunis`. Default `UTC`. */
+  /** An IANA name such as `Africa/Tunis`. Defaults to `UTC`. */
   readonly timeZone?: string | undefined
-  /** Put on the page's two tags, for a Content-Security-Policy of the host with nonces. Default none. */
+  /** The nonce of the page's two tags, if your Content-Security-Policy requires one. Defaults to none. */
   readonly nonce?: string | undefined
 }
 
-/** A checked access with the defaults filled in. */
+/** The validated access with defaults applied. */
 export interface ResolvedAccess {
   readonly organizationId: string
   readonly organizationName: string
@@ -47,7 +47,7 @@ export interface ResolvedAccess {
   readonly timeZone: string
   readonly nonce: string | undefined
   can(ability: Ability): boolean
-  /** Returns whether the person may make a key with these scopes, and so change or replace such a key. */
+  /** Returns whether the person may create, rotate or rename a key with these scopes. */
   mayGrant(scopes: readonly KeyScope[]): boolean
 }
 
@@ -63,8 +63,8 @@ const NAMES: Names<Access> = {
 }
 
 /**
- * @param scopes of the service
- * @throws `TypeError` for an access that cannot be used; the message repeats no value
+ * @param scopes the service's scopes
+ * @throws `TypeError` if the access is invalid; the message contains none of its values
  */
 export function readAccess(access: Access, scopes: readonly KeyScope[] = SCOPES): ResolvedAccess {
   rejectUnknown(access, NAMES, 'authorize().')
@@ -101,7 +101,7 @@ function readAbilities(can: Access['can']): ReadonlySet<Ability> {
   return new Set(can)
 }
 
-/** @throws `TypeError` about the answer of `authorize` */
+/** @throws `TypeError` about the result of `authorize` */
 export function check(isRight: boolean, requirement: string): asserts isRight {
   if (!isRight) throw new TypeError(`Cannot use the answer of option 'authorize' because ${requirement}`)
 }
@@ -110,7 +110,7 @@ function isText(text: unknown, max: number): text is string {
   return typeof text === 'string' && text !== '' && text.length <= max && isStorable(text)
 }
 
-// A locale or a time zone may come from a browser, so a wrong value gives the default and not an error.
+// The locale and time zone may come from a browser, so invalid values fall back to the default.
 
 function isLocale(locale: string): boolean {
   try {

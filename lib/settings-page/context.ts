@@ -10,75 +10,75 @@ import type { Content } from './html.ts'
 import type { Reference } from './reference.ts'
 import type { Texts } from './texts.ts'
 
-/** All that a screen needs to answer one request. */
+/** Everything a screen needs to handle a request. */
 export interface Context {
   readonly settings: DeveloperSettings<string, string>
   readonly access: ResolvedAccess
   readonly t: Texts
   readonly format: Format
-  /** Now, in milliseconds since 1970. */
+  /** The current time, in milliseconds since 1970. */
   readonly now: number
-  /** The parts of the path that the route names. */
+  /** The path parameters of the route. */
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   /** Empty unless the request is a POST. */
   readonly form: FormFields
-  /** Hidden fields for the forms of the answer. */
+  /** Hidden fields that every form in the response must include. */
   readonly stamp: Readonly<Record<string, string>>
-  /** The record whose version was read: an edit replaces no other. */
+  /** The fields that an update passes as `replaces`, so it can't overwrite a later change. */
   readonly seen: Seen
-  /** True if the record of the sent form has changed since that form was made. */
+  /** Whether the record has changed since the submitted form was rendered. */
   readonly isStale: boolean
   readonly newId: Ids
-  /** Null without option `api`. */
+  /** `null` if the `api` option is not set. */
   readonly reference: (() => Reference) | null
-  /** The API's rate limit for keys without their own; null if unknown. */
+  /** The API's default rate limit for keys; `null` if unknown. */
   readonly keyRateLimit: RateLimit | null
-  /** Returns a path of the page with the mount path in front: `link('/keys', { show: 'all' })`. */
+  /** Returns a URL path within the page, including the mount path: `link('/keys', { show: 'all' })`. */
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }
 
-/** The fields of a record that an edit compares; none for a path without such a record. */
+/** The fields of a record that an update compares. Empty if the path has no such record. */
 export type Seen = Partial<Pick<ApiKey, 'name'> & Pick<WebhookEndpoint, 'version'>>
 
-/** The parts of a context that the frame around a page needs. */
+/** The parts of the context used by the layout. */
 export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference' | 'settings'>
 
-/** The content of a page. */
+/** A rendered page without the layout. */
 export interface ScreenPage {
-  /** The heading, and the first part of the document's title. */
+  /** The heading, which is also the first part of the document title. */
   readonly title: string
   readonly content: Content
-  /** Default 200. */
+  /** Defaults to 200. */
   readonly status?: number
-  /** The link to the page above: the path and the words. */
+  /** The link to the parent page. */
   readonly up?: { readonly href: string; readonly text: string }
-  /** Acts on the subject of the page, beside the heading. */
+  /** Buttons beside the heading. */
   readonly acts?: Content
 }
 
-/** Leads on to another path after a change, so that a reload repeats nothing. */
+/** A redirect after a change, so reloading the page doesn't repeat it. */
 export interface Redirect {
   readonly location: string
 }
 
-/** A file to download. */
+/** A file download. */
 export interface Download {
   readonly fileName: string
   readonly type: string
   readonly text: string
 }
 
-/** The answer of a screen. */
+/** The result of a screen. */
 export type Screen = ScreenPage | Redirect | Download
 
-/** Answers the requests of a route. */
+/** Handles the requests of a route. */
 export type Show = (context: Context) => Screen | Promise<Screen>
 
-/** An act with the page that has its form. */
+/** An action and the page with its form. */
 export interface Act {
   readonly ask: Show
   readonly act: Show
-  /** Returns whether the record already is as the form asks, because the form was sent twice. */
+  /** Returns whether the record already has the submitted values because the form was submitted twice. */
   readonly isDone?: (context: Context) => Promise<boolean>
 }

@@ -28,15 +28,15 @@ import { type FoundRoute, findRoute, type WrongMethod } from './routes.ts'
 import { showFailure } from './screens/failure.ts'
 import { createTexts } from './texts.ts'
 
-// An interface, so that the type of the result has a name in the declarations of a host.
-/** The page as a request handler, in every form that hosts call handlers in. */
+// An interface because this gives the result's type a name in the declarations of hosts.
+/** The page's request handler for node:http, Express and fetch. */
 export interface SettingsPage extends Mounted {}
 
 /**
- * Serves an organization's developer settings as HTML: API keys, webhook endpoints, the delivery, request and audit logs, and the API reference.
- * Works without JavaScript. Opens nothing and sets no timer.
+ * Serves an organization's developer settings as HTML pages: API keys, webhook endpoints, logs and the API reference. The pages work
+ * without JavaScript. Creating them opens no connection and starts no timer.
  *
- * @param settings the calls behind the page: `createDeveloperSettings`
+ * @param settings the result of `createDeveloperSettings`
  * @throws `TypeError` naming the invalid option
  * @example
  * ```ts
@@ -56,24 +56,24 @@ export function createSettingsPage(
 
 const FORM_BYTES_MAX = 65_536
 
-/** Without a session nothing of an organization is shown, and no section. */
+/** The access of requests without a session. It shows no section and no organization. */
 const NO_ACCESS: ResolvedAccess = {
   ...readAccess({ organizationId: '-', actor: '-', can: [] }),
   organizationId: '',
 }
 
-/** The state of a request in the handler. */
+/** A request while it is handled. */
 interface PageExchange {
   readonly request: ApiRequest
   readonly received: Received
-  /** Below the mount path. */
+  /** The path below the mount path. */
   readonly path: string
   readonly query: URLSearchParams
   readonly requestId: string
   access: ResolvedAccess
 }
 
-/** Creates the handler of all requests: assets, then `authorize`, then one route, then the reply. */
+/** Creates the request handler: assets first, then `authorize`, the route and the response. */
 function createHandler(settings: DeveloperSettings<string, string>, options: ResolvedOptions): Handler {
   const assets = createAssets(options.themeCss)
   const report = createReport(options.logger, options.onError)
@@ -104,7 +104,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if (typeof given === 'object' && 'redirect' in given) {
       check(Object.keys(given).length === 1, 'it must be the redirect alone, or an access')
-      // The browser's script would follow a redirect and show a page that does not answer the form.
+      // The script would follow the redirect and show a page that doesn't answer the form.
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
@@ -122,7 +122,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
     const foreign = foreignForm(form, frame)
-    // Before the abilities, which are those of the other organization.
+    // This must run before the check of abilities, which belong to the other organization.
     if (foreign !== null) return reply(foreign, exchange)
     const { access } = exchange
     const route = allowed(found, access)
@@ -147,7 +147,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
       return reply(await route.show(context), exchange)
     }
     return await show().catch((error) => {
-      // Another save of the same version came first: now the form is old.
+      // Another save of the same version came first, so the form is now stale.
       if (isPost && error instanceof BusinessApiError && error.code === INVALID_STATE) return show()
       throw error
     })
@@ -170,7 +170,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     const { request, requestId, path } = exchange
     const screen = showFailure(error, frameOf(exchange), { requestId, method: request.method })
     const status = screen.status ?? 500
-    // A value that the database rejects may be a bug of the library: see rejection() in postgres/.
+    // A value that the database rejects may be a bug in this library: see rejection() in postgres/.
     const isRejected = error instanceof Error && error.cause !== undefined
     if ((status >= 500 || isRejected) && !(error instanceof Refusal))
       report(error, { requestId, method: request.method, path, status })
@@ -224,7 +224,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
   }
 }
 
-/** A missing ability to read hides the path; a missing ability to write refuses the act. */
+/** Without the read ability, the path doesn't exist. Without the write ability, the action is rejected. */
 function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess): FoundRoute {
   if (route === null) throw new Refusal(404, 'no such path')
   if ('allow' in route) throw new Refusal(405, 'wrong method', { Allow: route.allow })
@@ -233,7 +233,7 @@ function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess)
   return route
 }
 
-/** The settings for one request that changes nothing: the version of a record and its page share what they read. */
+/** Caches reads within a request that changes nothing, because the version check and the page read the same records. */
 function readingOnce({
   apiKeys,
   endpoints,
@@ -268,7 +268,7 @@ function toPageRequest(request: ApiRequest, { raw }: Received): SettingsPageRequ
   }
 }
 
-/** A path or an http(s) URL of the host's choice, in the characters of a header. */
+/** A path or http(s) URL with characters that are valid in a header. */
 function readRedirect(redirect: unknown): string {
   const isPath = typeof redirect === 'string' && /^\/\S*$/.test(redirect)
   const isUrl = typeof redirect === 'string' && /^https?:\/\/\S*$/.test(redirect) && URL.canParse(redirect)
@@ -284,7 +284,7 @@ function queryText(query: Readonly<Record<string, string | null | undefined>> = 
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
-/** Milliseconds for `authorize`: a person with a browser waits no longer. */
+/** Timeout of `authorize`, in ms. */
 const AUTHORIZE_MS = 5000
 
 function tooLate(): never {
@@ -294,11 +294,11 @@ function tooLate(): never {
 }
 
 /**
- * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
- * browsers without it, and all over plain http, send `Origin`, whose scheme and host must be those that were asked. A sibling
- * subdomain is refused too, which cookies with SameSite let through.
+ * Returns whether a form was submitted from the same origin. Browsers send this in `Sec-Fetch-Site`, which scripts can't set. Without
+ * that header, as in old browsers and over plain http, `Origin` must match the requested scheme and host. Unlike SameSite cookies, this
+ * also rejects forms from sibling subdomains.
  *
- * @param origins further origins of the host
+ * @param origins additional origins that are allowed
  */
 function isSameOrigin(request: ApiRequest, { raw }: Received, origins: readonly string[]): boolean {
   const site = request.header('sec-fetch-site')
@@ -310,7 +310,7 @@ function isSameOrigin(request: ApiRequest, { raw }: Received, origins: readonly 
   return origins.includes(origin) || (protocol === schemeOf(request, raw) && sentFrom === host?.toLowerCase())
 }
 
-/** The scheme of a request. A proxy's header can be believed here, because no page of another origin can send the header. */
+/** Returns the request's scheme. The proxy header can be trusted here because pages of other origins can't send it. */
 function schemeOf(request: ApiRequest, raw: Received['raw']): string {
   const [forwarded = ''] = request.header('x-forwarded-proto')?.split(',', 1) ?? []
   if (forwarded !== '') return `${forwarded.trim().toLowerCase()}:`

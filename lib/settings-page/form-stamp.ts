@@ -7,11 +7,11 @@ import { html } from './html.ts'
 import { recentChanges } from './screens/audit.ts'
 import { notice } from './views/notice.ts'
 
-// A form can be old when it is sent: another tab may have changed the session to another organization, and a colleague the record.
-// Every form carries the organization and the version of its record as hidden fields. A form without them was made by hand or by an
-// earlier version of the page, and is judged by the session alone.
+// A submitted form can be stale because another tab switched the session to another organization, or because a colleague changed the
+// record. Every form therefore includes the organization and the record's version as hidden fields. A form without them was written by
+// hand or rendered by an earlier version of the page, so only the session counts.
 
-/** Makes the hidden fields of the forms of a page. */
+/** Creates the hidden fields for a page's forms. */
 export function stampOf(
   { organizationId, organizationName }: ResolvedAccess,
   version: string,
@@ -23,13 +23,13 @@ export function stampOf(
   }
 }
 
-/** Returns whether a record has changed since the form was made. */
+/** Returns whether the record has changed since the form was rendered. */
 export function isStale(form: FormFields, version: string): boolean {
   const sent = textOf(form, 'version')
   return sent !== '' && sent !== version
 }
 
-/** The page for a form of another organization, with the names of both; null for a form of the session's organization. */
+/** Renders an error for a form of another organization; returns `null` if it is the session's organization. */
 export function foreignForm(form: FormFields, { access, t, link }: Frame): ScreenPage | null {
   const id = form.get('organization')?.[0]
   if (id === undefined || id === access.organizationId) return null
@@ -60,7 +60,7 @@ type ReadVersion = (
   isEdit: boolean,
 ) => Promise<readonly [seen: Seen, ...facts: unknown[]]>
 
-/** The record of a form, and the facts that the form relies on, by the first part of the path. */
+/** Reads the record of a form and the values that its version covers, by the first part of the path. */
 const FACTS: Readonly<Record<string, ReadVersion>> = {
   keys: async ({ settings, access }, id) => {
     const [{ lastUsedAt, ...key }, { data }] = await Promise.all([
@@ -87,9 +87,9 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
 }
 
 /**
- * Reads the version of the record that a path names; empty for a path without a record, and for a person who gets no form.
+ * Reads the version of the record in a path. Empty if the path has no record, or if the person may not see its form.
  *
- * @param path of the route: `/keys/:id/edit`
+ * @param path the route's path, for example `/keys/:id/edit`
  */
 export async function readVersion(
   context: Pick<Context, 'settings' | 'access' | 'params'>,
@@ -107,8 +107,8 @@ export async function readVersion(
 }
 
 /**
- * Keeps an act from a record that has changed since the form was made: shows the record as it is, with a form for a second,
- * deliberate act.
+ * Wraps an action so that it isn't applied to a record that has changed since the form was rendered. The person sees the current record
+ * and can submit again.
  */
 export function unlessStale({ act, ask, isDone }: Act): Show {
   return async (context) => {

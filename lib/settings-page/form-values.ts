@@ -1,22 +1,22 @@
 import { isStorable } from '../base/fields.ts'
 import type { FormFields } from '../http/body.ts'
 
-/** Returns the first value of a field without surrounding white space; empty when absent. */
+/** Returns the first value of a field, trimmed; an empty string if absent. */
 export function textOf(form: FormFields, name: string): string {
   return form.get(name)?.[0]?.trim() ?? ''
 }
 
-/** Returns a text that can be an id, else an empty text. */
+/** Returns the text if it could be an ID, otherwise an empty string. */
 export function readId(text: string): string {
   return /^\w{1,64}$/.test(text) ? text : ''
 }
 
-/** Returns a text that can be an id of a host's own, as of an event or a request, else null. */
+/** Returns the text if it could be an ID chosen by the host, such as an event or request ID; otherwise `null`. */
 export function readForeignId(text: string | null): string | null {
   return text !== null && text !== '' && text.length <= 64 && isStorable(text) ? text : null
 }
 
-/** Returns whether a filter has any value. */
+/** Returns whether any field of the filter is set. */
 export function isFiltered(filter: object): boolean {
   return Object.values(filter).some((value) => value !== '')
 }
@@ -26,12 +26,12 @@ export function textsOf(form: FormFields, name: string): readonly string[] {
   return form.get(name) ?? []
 }
 
-/** Reads a count of a hidden field; 0 for anything else. */
+/** Parses a count from a hidden field; returns 0 if invalid. */
 export function numberOf(text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : 0
 }
 
-/** Returns the value of a field if `choices` has that value, else null. */
+/** Returns the field's value if it is one of `choices`, otherwise `null`. */
 export function choiceOf<Choice extends string>(
   form: FormFields,
   name: string,

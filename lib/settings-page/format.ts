@@ -1,25 +1,25 @@
 import { type Html, html } from './html.ts'
 
-/** Dates and numbers in the language and time zone of the person. */
+/** Formats dates and numbers in the person's language and time zone. */
 export interface Format {
-  /** Shows a moment. The browser's script adds the time that has passed since. */
+  /** Renders a time with its zone. The script adds how long ago that was. */
   time(iso: string): Html
-  /** Formats a moment for a list, without the time zone: `Nov 26, 22:52`, `22:52` or `Nov 26, 2026`. */
+  /** Renders a time for lists, without the zone: `Nov 26, 22:52`, `22:52` or `Nov 26, 2026`. */
   short(iso: string, unit?: 'minute' | 'hour' | 'day'): Html
   /** The IANA name of the time zone. */
   readonly timeZone: string
-  /** Shows a moment as text. */
+  /** Formats a time with its zone as plain text. */
   date(iso: string): string
-  /** Shows a duration in milliseconds: `12 ms`, `1.2 s`. */
+  /** Formats a duration in milliseconds: `12 ms`, `1.2 s`. */
   duration(ms: number): string
   number(value: number): string
-  /** Shows a share, 0 to 1, rounded down: `99.9%`. */
+  /** Formats a ratio from 0 to 1, rounded down: `99.9%`. */
   percent(share: number): string
-  /** Shows the beginning of an hour or day in UTC: `14:00`, `Nov 26`, `Nov 26, 14:00`. */
+  /** Formats the start of an hour or day in UTC: `14:00`, `Nov 26`, `Nov 26, 14:00`. */
   interval(iso: string, unit: 'hour' | 'day' | 'dayHour'): string
 }
 
-/** @param timeZone an IANA name, shown with every time */
+/** @param timeZone an IANA name */
 export function createFormat(locale: string, timeZone: string): Format {
   const dates = new Intl.DateTimeFormat(locale, {
     year: 'numeric',
@@ -41,7 +41,7 @@ export function createFormat(locale: string, timeZone: string): Format {
   const numbers = new Intl.NumberFormat(locale)
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 })
   const intervals = new Map<string, Intl.DateTimeFormat>()
-  // Made when a page has the first, because most pages have none.
+  // Created on first use because most pages have no chart.
   const intervalFormat = (unit: 'hour' | 'day' | 'dayHour'): Intl.DateTimeFormat =>
     intervals.get(unit) ??
     new Intl.DateTimeFormat(locale, {

@@ -2,17 +2,17 @@ import { replaceUnseen } from '../base/visible-text.ts'
 
 const MARKUP: unique symbol = Symbol('markup')
 
-/** Markup made by {@link html}. The key is a symbol, so that no stored JSON can pass for markup. */
+/** Markup created by {@link html}. The key is a symbol, so stored JSON can never be mistaken for markup. */
 export interface Html {
   readonly [MARKUP]: string
 }
 
-/** A value in a template: markup stays as it is, text is escaped, `null`, `undefined` and `false` give nothing. */
+/** A template value. Markup is inserted as is, text is escaped, and `null`, `undefined` and `false` are skipped. */
 export type Content = Html | string | number | false | null | undefined | readonly Content[]
 
 /**
- * Builds markup. Every value that is not markup is escaped, for elements and for quoted attributes alike. Control and
- * direction characters of the value are made visible, because foreign text could otherwise look like another text.
+ * Template tag that creates markup. Values that aren't markup are escaped for use in elements and quoted attributes. Control and
+ * direction characters are made visible because they could otherwise make a text look like another one.
  */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   let markup = strings[0] ?? ''
@@ -22,7 +22,7 @@ export function html(strings: TemplateStringsArray, ...values: readonly Content[
   return { [MARKUP]: markup }
 }
 
-/** Gives the text of markup, with everything else escaped. */
+/** Converts content to a markup string, escaping everything that isn't markup. */
 export function toMarkup(content: Content): string {
   if (content === null || content === undefined || content === false) return ''
   if (typeof content === 'string') return escapeText(replaceUnseen(content, name))
@@ -30,15 +30,15 @@ export function toMarkup(content: Content): string {
   return MARKUP in content ? content[MARKUP] : content.map(toMarkup).join('')
 }
 
-/** Text with every character as it is, for values that are copied or sent back. */
+/** Escapes text without replacing invisible characters, for values that are copied or submitted again. */
 export function exact(text: string): Html {
   return { [MARKUP]: escapeText(text) }
 }
 
-/** Values of attributes: `true` gives the name alone, `false`, `null` and `undefined` give nothing. */
+/** Attribute values: `true` adds the name only; `false`, `null` and `undefined` are skipped. */
 export type Attributes = Readonly<Record<string, string | number | boolean | null | undefined>>
 
-/** Builds attributes, each with a space in front. The names are ours, never data. */
+/** Renders attributes, each preceded by a space. Names must come from our code and never from data. */
 export function attributes(all: Attributes): Html {
   let markup = ''
   for (const [name, value] of Object.entries(all)) {

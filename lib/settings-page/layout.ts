@@ -3,21 +3,21 @@ import type { Frame, ScreenPage } from './context.ts'
 import { attributes, type Html, html, toMarkup } from './html.ts'
 import type { LayoutParts, ResolvedOptions } from './options.ts'
 
-/** The paths of the two files that every page needs. */
+/** The URL paths of the two assets. */
 export interface AssetPaths {
   readonly stylesheet: string
   readonly script: string
 }
 
-/** The parts of a document that do not come from its screen. */
+/** The parts of a document that don't depend on the screen. */
 interface Rendering {
-  /** Below the mount path. */
+  /** The path below the mount path. */
   readonly path: string
   readonly assets: AssetPaths
   readonly csp: string
 }
 
-/** Builds a whole document, by the host's layout if there is one. */
+/** Renders the whole document, using the host's layout if set. */
 export function renderDocument(
   page: ScreenPage,
   frame: Frame,
@@ -104,13 +104,13 @@ function isBelow(path: string, root: string): boolean {
   return path === root || (root !== '/' && path.startsWith(`${root}/`))
 }
 
-/** A part of the page with a place in the navigation. */
+/** A navigation entry. */
 interface Section {
   readonly path: string
   readonly text: string
 }
 
-/** Lists the sections that a person may see. */
+/** Returns the navigation entries that the person may see. */
 function sectionsFor({ access, t, reference }: Frame): readonly Section[] {
   const all: readonly (Section & { readonly ability: Ability | null })[] = [
     { path: '/', text: t`Overview`, ability: null },
@@ -122,7 +122,7 @@ function sectionsFor({ access, t, reference }: Frame): readonly Section[] {
     { path: '/audit', text: t`Audit log`, ability: 'audit:read' },
     { path: '/reference', text: t`Reference`, ability: null },
   ]
-  // Without a session there is no section.
+  // Without a session, the navigation is empty.
   if (access.organizationId === '') return []
   return all.filter(
     ({ path, ability }) =>

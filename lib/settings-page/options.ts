@@ -7,89 +7,89 @@ import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
 import { compileTheme, type Theme } from './theme.ts'
 
-/** The request in the form that `authorize` receives. */
+/** The request passed to `authorize`. */
 export interface SettingsPageRequest<Raw = unknown> {
   readonly method: string
-  /** Path and query as sent. */
+  /** The path and query string as sent. */
   readonly url: string
-  /** The host's own `IncomingMessage` or `Request`, where middleware leaves sessions. The host names the type: `PageRequest<Request>`. */
+  /** Your `IncomingMessage` or `Request`, where middleware stores sessions. Typed by you: `PageRequest<Request>`. */
   readonly raw: Raw
   /**
-   * Returns the value of a header; `undefined` when absent.
+   * Returns a header's value; `undefined` if absent.
    *
-   * @param name in lower case
+   * @param name the name in lower case
    */
   header(name: string): string | undefined
 }
 
-/** The parts of a page for a host's own document. All parts are markup and escaped already. */
+/** The parts of a page for your own document. All of them are escaped markup. */
 export interface LayoutParts {
-  /** The text of `<title>`. */
+  /** The content of `<title>`. */
   readonly title: string
-  /** The tags for `<head>`: title, stylesheet and script. */
+  /** Tags for `<head>`: title, stylesheet and script. */
   readonly head: string
-  /** The content for `<body>`: a single element. */
+  /** Content for `<body>`: a single element. */
   readonly body: string
-  /** The value of `lang`. */
+  /** The value of the `lang` attribute. */
   readonly lang: string
-  /** The nonce of the access; empty without one. */
+  /** The nonce that `authorize` returned; empty if there is none. */
   readonly nonce: string
-  /** The `Content-Security-Policy` of the answer: the host's own tags must keep to it, or carry the nonce. */
+  /** The response's `Content-Security-Policy`. Your own tags must comply with it or have the nonce. */
   readonly csp: string
 }
 
-/** The parts of `createBusinessApi`'s handler that the page uses. */
+/** The properties of an API handler that the page uses. */
 export interface DescribedApi {
   describe(): object
   readonly keyRateLimit?: RateLimit | null
 }
 
-/** Options of `createSettingsPage`. Each is read once. */
+/** Options of `createSettingsPage`, which are read once. */
 export interface SettingsPageOptions {
   /**
-   * Returns the person behind a request, from the host's own session. Called for every request except the two assets, before the body
-   * is read, and never cached.
+   * Returns the person behind a request, based on your own session. Called for every request except the two assets, before the body is
+   * read. The result is never cached.
    *
-   * @returns the access; `redirect`, a path or URL to sign in at; null for a request without a session
+   * @returns the access; `redirect`, the path or URL of your sign-in page; or `null` if there is no session
    */
   authorize(
     request: SettingsPageRequest,
   ): Access | { readonly redirect: string } | null | Promise<Access | { readonly redirect: string } | null>
-  /** The mount path: `/settings/developer`. Not needed under Express, whose requests carry the mount path. Default the root. */
+  /** The mount path, for example `/settings/developer`. Express sets it by itself. Defaults to the root. */
   basePath?: string | undefined
-  /** The handler of `createBusinessApi`, for the reference, the code samples and the rate limits of keys. Default: no reference. */
+  /** The handler of `createBusinessApi`, for the reference, samples and default rate limit. Defaults to none. */
   api?: DescribedApi | undefined
-  /** Colours and the rest of the appearance. Default as built in, light and dark by the browser's preference. */
+  /** Colours, fonts and logo. Defaults to the built-in theme, light or dark as the browser prefers. */
   theme?: Theme | undefined
-  /** Translations by language: `{ fr: { 'API keys': 'Clés API' } }`. Default English alone. */
+  /** Translations by language: `{ fr: { 'API keys': 'Clés API' } }`. Defaults to English only. */
   texts?: Readonly<Record<string, Translations>> | undefined
-  /** Builds the document around the page, in the host's own frame. Default the built-in document. */
+  /** Renders the document around the page, for example with your navigation. Defaults to a built-in document. */
   layout?: ((parts: LayoutParts) => string) | undefined
-  /** The URL of a further stylesheet on the page's own origin. Default none. */
+  /** The URL of an additional stylesheet on the same origin. Defaults to none. */
   stylesheet?: string | undefined
-  /** The pages that may show this page in a frame: `self` for those of the same origin. Default `none`. */
+  /** Which pages may embed this page in a frame: those of the same origin (`self`) or `none`. Defaults to `none`. */
   frameAncestors?: 'none' | 'self' | undefined
   /**
-   * Origins that forms may come from beside the request's own, for browsers without `Sec-Fetch-Site` behind a proxy that
-   * changes `Host`, or ends TLS without `X-Forwarded-Proto`: `https://app.example.com`. Default none.
+   * Additional origins that may submit forms, for example `https://app.example.com`. Only needed for browsers without `Sec-Fetch-Site`
+   * if a proxy changes `Host` or terminates TLS without setting `X-Forwarded-Proto`. Defaults to none.
    */
   origins?: readonly string[] | undefined
-  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** pino or a compatible logger; `false` disables logging. By default, warnings and errors go to stderr. */
   logger?: Logger | false | undefined
-  /** Called with every failure that a person saw only as 500 or 503. An error thrown by the callback is logged and dropped. */
+  /** Called with each error that was shown only as 500 or 503. Errors thrown by the callback are logged and ignored. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
-  /** Milliseconds since 1970 in UTC, for relative times and expiries. Default `Date.now`. */
+  /** Returns milliseconds since 1970, for relative times and expiry. Defaults to `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of requests and of the records that forms create, of the form that `createDeveloperSettings` takes. Default monotonic ULIDs. */
+  /** Creates IDs of requests and records, like the option of `createDeveloperSettings`. Defaults to ULIDs. */
   ids?: Ids | undefined
 }
 
-/** The checked options with the defaults filled in. */
+/** The validated options with defaults applied. */
 export interface ResolvedOptions {
   readonly authorize: SettingsPageOptions['authorize']
   readonly basePath: string | undefined
   readonly api: DescribedApi | undefined
-  /** Rules of CSS that set the tokens of the theme. */
+  /** The CSS rules that set the theme's tokens. */
   readonly themeCss: string
   readonly logo: string | undefined
   readonly texts: Readonly<Record<string, Translations>>
@@ -119,7 +119,7 @@ const NAMES: Names<SettingsPageOptions> = {
   ids: true,
 }
 
-/** @throws `TypeError` naming the option that cannot be used */
+/** @throws `TypeError` naming the invalid option */
 export function readOptions(options: SettingsPageOptions): ResolvedOptions {
   rejectUnknown(options, NAMES)
   const { clock = Date.now, theme = {}, texts = {}, frameAncestors = 'none' } = options
@@ -157,7 +157,7 @@ function readBasePath(basePath: string | undefined): string | undefined {
   return path
 }
 
-/** A path, or an https URL: nothing that a browser would run. */
+/** A path or https URL, so the browser never runs the value as code. */
 function readUrl(name: string, url: string | undefined): string | undefined {
   if (url !== undefined)
     require(/^(\/(?!\/)|https:\/\/)[^\s"'<>\\]*$/.test(url), name, 'a path or an https URL')

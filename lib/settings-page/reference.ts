@@ -1,4 +1,4 @@
-/** The members of an OpenAPI schema that the reference shows. */
+/** The fields of an OpenAPI schema that the reference shows. */
 export interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
@@ -31,18 +31,18 @@ export interface Parameter {
   readonly schema?: Schema
 }
 
-/** An answer of an operation. */
+/** A response of an operation. */
 export interface ReferenceResponse {
   readonly description?: string
   readonly content?: Readonly<Record<string, Media>>
 }
 
-/** An operation of the API, or a webhook. */
+/** An API operation or a webhook. */
 export interface Operation {
   readonly operationId: string
-  /** In capital letters; null for a webhook. */
+  /** Upper case; `null` for a webhook. */
   readonly method: string | null
-  /** The path, or the type of event. */
+  /** The path or the event type. */
   readonly path: string
   readonly summary: string
   readonly description: string
@@ -52,24 +52,24 @@ export interface Operation {
   readonly answers: readonly (readonly [status: string, answer: ReferenceResponse])[]
 }
 
-/** The API's OpenAPI document, the source of the reference and of the examples. */
+/** The API's OpenAPI document, from which the reference and code samples are generated. */
 export interface Reference {
-  /** The OpenAPI document as text. */
+  /** The OpenAPI document as JSON text. */
   readonly text: string
-  /** The URL of the API without a trailing slash. */
+  /** The API's URL without a trailing slash. */
   readonly server: string
   readonly description: string
   readonly operations: readonly Operation[]
   readonly webhooks: readonly Operation[]
-  /** Follows a reference inside the document. */
+  /** Resolves a `$ref` within the document. */
   resolve(schema: Schema): Schema
 }
 
-/** @param api the API's handler, which returns the OpenAPI document; undefined: there is no reference */
+/** @param api the API handler; without it, there is no reference */
 export function createReference(api: { describe(): object } | undefined): (() => Reference) | null {
   if (api === undefined) return null
   let reference: Reference | undefined
-  // The first page that needs the reference builds it.
+  // Built by the first page that needs it.
   return () => {
     reference ??= readReference(api.describe() as Document)
     return reference
@@ -87,7 +87,7 @@ interface RawOperation {
 }
 
 interface Document {
-  /** The tag `Guide` holds the text on authentication, lists, errors, limits and webhooks. */
+  /** The `Guide` tag describes authentication, lists, errors, limits and webhooks. */
   readonly tags?: readonly { readonly name?: string; readonly description?: string }[]
   readonly servers?: readonly { readonly url?: string }[]
   readonly paths?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>

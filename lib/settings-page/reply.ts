@@ -1,13 +1,13 @@
 import type { ApiReply } from '../http/message.ts'
 
-/** The parts of a reply that depend on the request and on the options. */
+/** The parts of a response that depend on the request and options. */
 export interface ReplyContext {
   readonly requestId: string
   readonly csp: string
   readonly frameAncestors: 'none' | 'self'
 }
 
-/** A complete document, kept by no cache. */
+/** Creates an HTML response that must not be cached. */
 export function htmlReply(status: number, body: string, context: ReplyContext): ApiReply {
   return {
     status,
@@ -20,7 +20,7 @@ export function htmlReply(status: number, body: string, context: ReplyContext): 
   }
 }
 
-/** @param location a path of the page, or the place to sign in at */
+/** @param location a path of the page or the URL of the sign-in page */
 export function redirectReply(location: string, context: ReplyContext): ApiReply {
   return {
     status: 303,
@@ -29,7 +29,7 @@ export function redirectReply(location: string, context: ReplyContext): ApiReply
   }
 }
 
-/** A file that the browser saves. */
+/** Creates a file download. */
 export function downloadReply(
   { fileName, type, text }: { readonly fileName: string; readonly type: string; readonly text: string },
   context: ReplyContext,
@@ -46,7 +46,7 @@ export function downloadReply(
   }
 }
 
-/** A file that any cache may keep, because the path changes with the content. */
+/** Creates a response that can be cached forever because the path changes with the content. */
 export function assetReply(type: string, body: string): ApiReply {
   return {
     status: 200,
@@ -60,7 +60,7 @@ export function assetReply(type: string, body: string): ApiReply {
   }
 }
 
-/** @param nonce of the access: allowed beside the page's own origin */
+/** @param nonce a nonce to allow in addition to the page's own origin */
 export function contentSecurityPolicy(frameAncestors: 'none' | 'self', nonce: string | undefined): string {
   const own = nonce === undefined ? "'self'" : `'self' 'nonce-${nonce}'`
   return [
@@ -80,7 +80,7 @@ function commonHeaders({ requestId, csp, frameAncestors }: ReplyContext): Record
     'Cache-Control': 'no-store',
     'Content-Security-Policy': csp,
     'Cross-Origin-Opener-Policy': 'same-origin',
-    // Not no-referrer: the Origin of a form would become null.
+    // Not `no-referrer`, because a form's Origin header would then be `null`.
     'Referrer-Policy': 'same-origin',
     'X-Content-Type-Options': 'nosniff',
     'X-Frame-Options': frameAncestors === 'none' ? 'DENY' : 'SAMEORIGIN',

@@ -17,29 +17,29 @@ import { recovery, selection } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 import * as requests from './screens/requests.ts'
 
-/** One kind of request that the page answers. */
+/** A route of the page. */
 export interface PageRoute {
   readonly method: 'GET' | 'POST'
-  /** `:id` stands for an id. */
+  /** The path pattern, in which `:id` matches an ID. */
   readonly path: string
-  /** Without this ability the path does not exist. */
+  /** The ability needed to see the path; without it, the path doesn't exist. */
   readonly reads: Ability | null
-  /** Without this ability the act is refused. */
+  /** The ability needed for the action; without it, the request is rejected. */
   readonly writes?: Ability
   readonly show: Show
 }
 
-/** The route of a request, with the ids in the path. */
+/** The matched route with its path parameters. */
 export interface FoundRoute extends PageRoute {
   readonly params: Readonly<Record<string, string>>
 }
 
-/** A path that exists for other methods only. */
+/** A path that exists only for other methods. */
 export interface WrongMethod {
   readonly allow: string
 }
 
-/** Every request that the page answers, in the order of precedence. */
+/** All routes of the page. The first match wins. */
 export const ROUTES: readonly PageRoute[] = [
   { method: 'GET', path: '/', reads: null, show: overview.show },
   ...both('/keys/new', 'keys', newKey),
@@ -85,13 +85,13 @@ export const ROUTES: readonly PageRoute[] = [
 
 type Subject = 'keys' | 'endpoints' | 'deliveries'
 
-/** An act without a question: the form is a button of another page. */
+/** A route of an action whose form is only a button on another page. */
 function act(path: string, subject: Subject, screen: Act): PageRoute {
   const abilities = { reads: `${subject}:read`, writes: `${subject}:write` } as const
   return { method: 'POST', path, ...abilities, show: unlessStale(screen) }
 }
 
-/** A form, or a question before an act, and the act at the same path: a reload of the answer asks again. */
+/** The routes of a form and its action at the same path, so reloading the result shows the form again. */
 function both(path: string, subject: Subject, screen: Act): readonly PageRoute[] {
   const posted = act(path, subject, screen)
   return [{ ...posted, method: 'GET', show: screen.ask }, posted]
@@ -102,7 +102,7 @@ const PATTERNS = ROUTES.map((route) => ({
   pattern: new RegExp(`^${route.path.replace(':id', '(?<id>[\\w-]{1,64})')}$`),
 }))
 
-/** Finds the route of a request; null for an unknown path. The first match in the table wins. */
+/** Finds a request's route; `null` if the path is unknown. The first match wins. */
 export function findRoute(method: string, path: string): FoundRoute | WrongMethod | null {
   const sought = method === 'HEAD' ? 'GET' : method
   const matching = PATTERNS.filter(({ pattern }) => pattern.test(path))

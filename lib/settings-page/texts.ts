@@ -1,23 +1,23 @@
-/** The forms of a counted text by the plural categories of the language; `{0}` is the count. */
+/** Plural forms by the language's plural category. `{0}` is the count. */
 export type PluralForms = Readonly<Partial<Record<Intl.LDMLPluralRule, string>> & { readonly other: string }>
 
-/** The translations of a language by the English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay English. */
+/** Translations by English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay in English. */
 export type Translations = Readonly<Record<string, string | PluralForms>>
 
-/** The texts of the page in a language. */
+/** Translates the page's texts into a language. */
 export interface Texts {
   /** Translates a template: `` t`Revoke ${name}` `` looks for `Revoke {0}`. */
   (strings: TemplateStringsArray, ...values: readonly (string | number)[]): string
-  /** Translates the name of a resource: `Clients`. */
+  /** Translates a resource name, for example `Clients`. */
   word(english: string): string
-  /** Translates a counted text. The key of the translation is the English plural: `{0} deliveries`. */
+  /** Translates a text with a count. The translation's key is the English plural: `{0} deliveries`. */
   count(count: number, one: string, other: string): string
 }
 
 /**
- * Creates the words of a language.
+ * Creates the translation functions of a language.
  *
- * @param locale a BCP 47 tag: `fr-CA` takes the translations of `fr-CA`, else of `fr`
+ * @param locale a BCP 47 tag. `fr-CA` uses the translations of `fr-CA`, or those of `fr` if there are none
  */
 export function createTexts(locale: string, all: Readonly<Record<string, Translations>>): Texts {
   const language = locale.split('-', 1)[0] ?? locale

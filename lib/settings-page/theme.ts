@@ -1,37 +1,37 @@
 import { type Names, rejectUnknown } from '../base/options.ts'
 
-/** Colours as `#rgb` or `#rrggbb`. */
+/** Colours in the form `#rgb` or `#rrggbb`. */
 export interface ThemeColours {
   /** Buttons and links. */
   readonly accent?: string | undefined
-  /** Text on the accent. */
+  /** Text on buttons in the accent colour. */
   readonly onAccent?: string | undefined
   readonly background?: string | undefined
   /** Cards, tables and fields. */
   readonly surface?: string | undefined
   readonly text?: string | undefined
-  /** Less important text. */
+  /** Secondary text. */
   readonly muted?: string | undefined
-  /** Outlines of fields. */
+  /** Borders of form fields. */
   readonly border?: string | undefined
   readonly danger?: string | undefined
   readonly warning?: string | undefined
   readonly success?: string | undefined
-  /** The ring around the focused element. */
+  /** The focus ring. */
   readonly focus?: string | undefined
 }
 
-/** The appearance of the page. Each part has a default. */
+/** The page's appearance. Every property has a default. */
 export interface Theme {
-  /** `auto` follows the browser's preference. Default `auto`. */
+  /** `auto` uses the browser's preference. Defaults to `auto`. */
   readonly mode?: 'auto' | 'light' | 'dark' | undefined
   readonly light?: ThemeColours | undefined
   readonly dark?: ThemeColours | undefined
-  /** The radius of corners: a number of px or rem, `6px`. */
+  /** Corner radius in px or rem, for example `6px`. */
   readonly radius?: string | undefined
-  /** The font families: `"Inter", sans-serif`. */
+  /** Font families, for example `"Inter", sans-serif`. */
   readonly font?: string | undefined
-  /** The URL of an image above the navigation, of the page's own origin. Default none. */
+  /** The URL of an image above the navigation, on the same origin. Defaults to none. */
   readonly logo?: string | undefined
 }
 
@@ -78,7 +78,7 @@ const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
 /**
  * Compiles a theme to CSS rules that set the tokens.
  *
- * @throws `TypeError` for a value that is no colour, length or font, and for a text colour without enough contrast
+ * @throws `TypeError` if a value is not a colour, length or font, or if a text colour has too little contrast
  */
 export function compileTheme(theme: Theme): string {
   rejectUnknown(theme, THEME_NAMES, 'theme.')
@@ -103,7 +103,7 @@ function given(colours: ThemeColours): Partial<Colours> {
   return Object.fromEntries(Object.entries(colours).filter(([, colour]) => colour !== undefined))
 }
 
-/** WCAG 2.2: 4.5 for text (1.4.3), 3 for outlines of fields and for focus (1.4.11). */
+/** Minimum contrast by WCAG 2.2: 4.5 for text (1.4.3), 3 for field borders and focus rings (1.4.11). */
 const READABLE: readonly (readonly [keyof ThemeColours, keyof ThemeColours, number])[] = [
   ['text', 'background', 4.5],
   ['text', 'surface', 4.5],
@@ -142,14 +142,14 @@ function refuse(name: string, requirement: string): never {
 
 // --- Contrast ---
 
-/** Reads `#rgb` or `#rrggbb`; null for any other text. */
+/** Parses `#rgb` or `#rrggbb`; returns `null` for anything else. */
 function parseColour(text: string): readonly [number, number, number] | null {
   if (!/^#([0-9a-f]{3}|[0-9a-f]{6})$/i.test(text)) return null
   const digits = text.length === 4 ? text.slice(1).replace(/./g, '$&$&') : text.slice(1)
   return [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16)) as [number, number, number]
 }
 
-/** Returns the contrast of two colours by WCAG 2.2: 1 to 21. */
+/** Returns the contrast ratio of two colours as defined by WCAG 2.2, from 1 to 21. */
 function contrastOf(one: string, other: string): number {
   const [darker = 0, lighter = 0] = [luminanceOf(one), luminanceOf(other)].sort((a, b) => a - b)
   return (lighter + 0.05) / (darker + 0.05)

@@ -1,5 +1,5 @@
-// Writes the stylesheet and the script of the page, minified, as strings into assets.ts, because a host's bundler takes strings
-// along but no files that a module reads.
+// Minifies the stylesheet and script and writes them to assets.ts as strings, because bundlers include strings but not files that a
+// module reads at run time.
 //
 //   node lib/settings-page/client/embed.mjs
 
@@ -16,7 +16,7 @@ async function shorten(name, loader) {
     minify: true,
     format: loader === 'js' ? 'esm' : undefined,
   })
-  // esbuild leaves white space in the values of custom properties.
+  // esbuild keeps white space in custom properties.
   return JSON.stringify(loader === 'css' ? code.trim().replace(/([,:]) /g, '$1') : code.trim())
 }
 
@@ -27,7 +27,7 @@ await writeFile(
 /** The stylesheet of the page. */
 export const STYLESHEET: string = ${await shorten('settings.css', 'css')}
 
-/** The module that makes the page better where JavaScript runs. */
+/** The script that enhances the page. */
 export const SCRIPT: string = ${await shorten('settings.js', 'js')}
 `,
 )

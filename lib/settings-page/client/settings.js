@@ -1,8 +1,8 @@
-// Makes the page better where JavaScript runs: dialogs, forms without a reload, copy buttons, times in the viewer's zone,
-// refreshed rows. Everything works without this module too.
+// Adds dialogs, forms without a reload, copy buttons, times in the viewer's time zone and refreshing lists. Everything also works
+// without this module.
 
 const TICK_MS = 1000
-/** Reads of a page that moves: once a second at first, later every fifth second. */
+/** Number of refreshes at one per second; later ones follow every five seconds. */
 const QUICK_READS = 15
 const PATIENCE_MS = 1000
 
@@ -32,15 +32,15 @@ function enhance(root) {
   for (const fields of all('[data-custom]', root)) followPeriod(fields)
   for (const live of all('[data-live=yes]', root)) addPause(live)
   for (const label of all('[data-all]', root)) addSelectAll(label)
-  // Hidden and not removed: Enter in a field presses it.
+  // Hidden but not removed, because pressing Enter in a field uses it.
   for (const button of all('.ba-filters > button', root)) button.hidden = true
-  // A long act goes on by itself.
+  // Long actions continue by themselves.
   for (const part of all('[data-continue] form', root))
     if (part instanceof HTMLFormElement) void send(part, null)
   addRoles(root)
 }
 
-// The narrow layout shows rows as lists, and some browsers then forget that they are rows.
+// The narrow layout shows rows as lists, for which some browsers drop the table roles.
 const ROLES = {
   table: 'table',
   thead: 'rowgroup',
@@ -62,7 +62,7 @@ function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
   const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
-  // A row of a table leads to a page with the exact time; nowhere else does only the pointer find it.
+  // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
   if (time.closest('td')) time.textContent = relative(at, lang, 'narrow')
   else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang, 'long')].join(' · ')
@@ -105,7 +105,7 @@ let isLeaving = false
 addEventListener('beforeunload', (event) => {
   if (hasOpenSecret() && !isLeaving) event.preventDefault()
 })
-// The browser keeps pages for its Back button: a secret must not be among them.
+// Browsers keep pages for the Back button, and a secret must not be among them.
 addEventListener('pagehide', () => {
   for (const secret of all('[data-secret]')) {
     const field = secret.querySelector('input')
@@ -150,7 +150,7 @@ function show(text, url) {
   const [main, old] = [next.querySelector('.ba-main'), document.querySelector('.ba-main')]
   if (!main || !old) return location.assign(url)
   for (const dialog of all('dialog')) dialog.remove()
-  // Between two parts of a long act the focus stays on Stop.
+  // The focus stays on Stop while a long action continues.
   const isStopping = document.activeElement?.closest('[data-continue]') !== null
   document.title = next.title
   if (url !== location.href) history.pushState(null, '', url)
@@ -270,7 +270,7 @@ document.addEventListener('click', (event) => {
     event.preventDefault()
     void ask(link)
   } else if (link.closest('.ba-main') && hasOpenSecret()) {
-    // "I have stored it" says so.
+    // Clicking Done confirms that the secret was stored.
     isLeaving = link.classList.contains('ba-button-main')
   }
 })
@@ -298,7 +298,7 @@ function addTypeTools(list) {
       group.hidden = labels.every((label) => label.hidden)
     }
   })
-  // Enter would send the form.
+  // Enter would submit the form.
   find.addEventListener('keydown', (event) => {
     if (event.key === 'Enter') event.preventDefault()
   })
@@ -313,7 +313,7 @@ function addTypeTools(list) {
   }
 }
 
-// A box for all types of a resource ticks the boxes of its group, and is no longer ticked once one of them is not.
+// A resource's checkbox checks all types in its group and is unchecked once one of them is.
 document.addEventListener('change', (event) => {
   const box = event.target
   const group = box instanceof HTMLInputElement && box.closest('[data-types] [role=group]')
@@ -403,7 +403,7 @@ setInterval(async () => {
   enhance(next)
   if (next.getAttribute('data-live') === 'yes') return
   for (const button of all('[data-pause]')) button.remove()
-  // The acts of a delivery depend on its state.
+  // A delivery's actions depend on its state.
   const acts = document.querySelector('.ba-heading .ba-acts')
   const present = page.querySelector('.ba-heading .ba-acts')
   if (acts?.contains(document.activeElement)) return

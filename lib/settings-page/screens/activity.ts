@@ -14,14 +14,14 @@ import { endpointState, shortName } from './endpoint-words.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** The periods of the charts: the text, the days, and the number of bars between two times below the chart. */
+/** The chart periods: the text, the number of days, and how many bars lie between two labels. */
 const PERIODS = {
   '24h': { text: (t: Context['t']) => t`Last 24 hours`, days: 1, bars: 6 },
   '7d': { text: (t: Context['t']) => t`Last 7 days`, days: 7, bars: 1 },
   '30d': { text: (t: Context['t']) => t`Last 30 days`, days: 30, bars: 6 },
 } as const
 
-/** The name of a period, as the URL has it. */
+/** A period's name in the URL. */
 type Period = keyof typeof PERIODS
 
 function periodOf({ query }: Pick<Context, 'query'>): Period {
@@ -29,13 +29,13 @@ function periodOf({ query }: Pick<Context, 'query'>): Period {
   return Object.hasOwn(PERIODS, given) ? (given as Period) : '24h'
 }
 
-/** The chosen period as words. */
+/** Returns the selected period as text. */
 export function periodText(context: Context): string {
   return PERIODS[periodOf(context)].text(context.t)
 }
 
 /**
- * Reads the activity of the chosen period: 24 hours, or whole days in UTC with today as the last. Null for a person who may not see
+ * Reads the activity of the selected period: 24 hours, or whole UTC days including today. Returns `null` if the person may not see
  * deliveries.
  */
 export async function readActivity(context: Context, endpointId?: string): Promise<Activity | null> {
@@ -49,10 +49,10 @@ export async function readActivity(context: Context, endpointId?: string): Promi
 }
 
 /**
- * Shows the numbers, the chart and its table.
+ * Renders the numbers, the chart and the chart's table.
  *
- * @param path of the page, which the links to the other periods lead to
- * @param filter of the links to the deliveries
+ * @param path the page's path, for the links to other periods
+ * @param filter the query of links to deliveries
  */
 export function activitySection(
   context: Context,
@@ -71,7 +71,7 @@ ${numbers(context, activity, filter)}
 ${chart(context, activity)}`
 }
 
-/** Numbers side by side. A null entry is left out. */
+/** Renders numbers side by side. `null` entries are skipped. */
 export function figures(entries: readonly (readonly [name: string, value: Content] | null)[]): Html {
   return html`<dl class="ba-figures">${entries.map(
     (entry) => entry && html`<div><dt>${entry[0]}</dt><dd>${entry[1]}</dd></div>`,
@@ -101,7 +101,7 @@ function numbers(
   ])
 }
 
-/** The greatest exact count of the queue; the next number stands for more. */
+/** Maximum exact count of the queue. The next number means more. */
 const COUNT_MAX = 10_000
 
 function countText({ t, format }: Context, count: number): string {
@@ -150,7 +150,7 @@ ${
 
 const ENDPOINTS_MAX = 10
 
-/** Endpoints with their success rate and a sparkline, in order of trouble. */
+/** Renders the endpoints with success rate and sparkline, those with problems first. */
 export function endpointsSection(context: Context, activity: Activity): Content {
   const { t, link, access, format } = context
   const present = activity.endpoints.filter(({ state }) => state !== 'removed')
@@ -184,7 +184,7 @@ ${lines<EndpointActivity>(
 ${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, '1 more endpoint', '{0} more endpoints')}</a></p>`}`
 }
 
-/** Formats an endpoint's share of failed deliveries; a dash if no delivery ended. */
+/** Formats the share of deliveries that failed; a dash if none ended. */
 export function errorRate(
   { format }: Context,
   { failed, delivered }: Pick<ActivityNumbers, 'failed' | 'delivered'>,
@@ -193,7 +193,7 @@ export function errorRate(
   return ended === 0 ? '–' : format.percent(Math.ceil((failed * 1000) / ended) / 1000)
 }
 
-/** The series of an endpoint, with the intervals in which nothing ended. */
+/** Returns an endpoint's series including intervals without ended deliveries. */
 function filled(activity: Activity, series: readonly EndedDeliveries[]): readonly EndedDeliveries[] {
   const ended = new Map(series.map((each) => [each.at, each]))
   return activity.series.map(({ at }) => ended.get(at) ?? { at, delivered: 0, failed: 0 })

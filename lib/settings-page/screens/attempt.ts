@@ -10,13 +10,13 @@ import { facts } from '../views/facts.ts'
 import { lines } from '../views/table.ts'
 import { answerText } from './delivery-words.ts'
 
-/** The attempt of the URL, else the newest; null before the first. */
+/** Returns the attempt selected in the URL, or the newest; `null` if there is none. */
 export function chosenAttempt({ query }: Context, { attemptLog }: DeliveryDetails): DeliveryAttempt | null {
   const wanted = query.get('attempt')
   return attemptLog.find(({ number }) => String(number) === wanted) ?? attemptLog.at(-1) ?? null
 }
 
-/** Shows the attempts of a delivery, newest first, each with a link that chooses it. */
+/** Renders a delivery's attempts, newest first, each with a link that selects it. */
 export function attemptTable(
   { t, link, format }: Context,
   { id, attemptLog }: DeliveryDetails,
@@ -48,7 +48,7 @@ export function attemptTable(
   )
 }
 
-/** The request and the response of an attempt. @param url null if it is not known, or not for the person */
+/** Renders an attempt's request and response. @param url `null` if unknown, or if the person may not see it */
 export function showAttempt(
   context: Context,
   { body }: DeliveryDetails,
@@ -71,7 +71,7 @@ ${headers ? headerBlock(t, t`Request headers`, headers.request) : html`<p class=
 ${requestBody(t, body)}`
 }
 
-/** Headers as they are in a request. */
+/** Renders request headers as text. */
 function headerBlock(t: Texts, label: string, headers: Readonly<Record<string, string>>): Content {
   const text = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   return (
@@ -80,15 +80,15 @@ function headerBlock(t: Texts, label: string, headers: Readonly<Record<string, s
   )
 }
 
-/** Shows the body of an event, formatted and as it is sent. */
+/** Renders the event's body, formatted and raw. */
 export function requestBody(t: Texts, body: string): Html {
   return html`<details open><summary>${t`Request body`}</summary>${codeBlock(t, pretty(body), t`Request body`)}</details>
 <details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>`
 }
 
 /**
- * A receiver may repeat the URL that was asked, with tokens in path or query: for a person without the right to see endpoints they are left
- * out, and so is the excerpt when the URL is no longer known. Parts of fewer than 8 characters are words.
+ * Removes an endpoint's URL from a response that repeats it, because its path or query may contain tokens. If the URL is unknown, people
+ * who may not see endpoints don't see the excerpt. Parts with fewer than 8 characters are treated as words.
  */
 function withoutUrl(url: string | null, excerpt: string): string {
   if (url === null) return ''
@@ -108,7 +108,7 @@ function pretty(body: string): string {
   }
 }
 
-/** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
+/** Renders an attempt's result: the response, the duration of each phase and the start of the response body. */
 export function attemptFacts(
   { t, format, access }: Context,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'>,
@@ -123,7 +123,7 @@ export function attemptFacts(
   const parts = phases.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${format.duration(ms)}`]))
   return html`${facts([
     [t`Status`, answerText(t, status, error)],
-    // A redirect mostly repeats the endpoint's own URL.
+    // A redirect usually repeats the endpoint's own URL.
     location === null || !access.can('endpoints:read')
       ? null
       : [t`Redirects to`, html`${location} <span class="ba-hint">${t`(not followed)`}</span>`],

@@ -13,7 +13,7 @@ import { empty } from '../views/notice.ts'
 import { nameOf } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
-/** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
+/** `/audit`: all changes of the settings and who made them. The filter is in the URL. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query } = context
   const { texts, filter } = readFilter(FIELDS, query, context)
@@ -41,7 +41,7 @@ ${pageLinks(context, '/audit', texts, before, next)}`
   return { title: t`Audit log`, content }
 }
 
-/** The names of the keys and endpoints that the person may see, by id. */
+/** Returns the names of keys and endpoints by ID, as far as the person may see them. */
 async function readNames({ settings, access }: Context): Promise<ReadonlyMap<string, string>> {
   const { organizationId } = access
   const [keys, endpoints] = await Promise.all([
@@ -74,13 +74,13 @@ const FIELDS: readonly FilterField<AuditFilter>[] = [
     attributes: { autocomplete: 'off', size: 18 },
     read: (actor) => (isStorable(actor) && [...actor].length <= ACTOR_MAX ? [{ actor }] : []),
   },
-  // Comes by a link beside an entry: a list of all keys that ever were would have no end.
+  // Set by a link next to an entry, because a list of all keys would be unbounded.
   { name: 'subject', read: (text) => (readId(text) === '' ? [] : [{ subjectId: text }]) },
 ]
 
 // --- Entries ---
 
-/** Reads the newest audit entries of one subject. */
+/** Reads the newest audit entries of a subject. */
 export function recentChanges(
   { settings, access }: Pick<Context, 'settings' | 'access'>,
   subjectId: string,
@@ -88,7 +88,7 @@ export function recentChanges(
   return settings.audit.list(access.organizationId, { subjectId, limit: 10 })
 }
 
-/** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
+/** Renders the newest audit entries of a subject, or nothing if the person may not see the audit log. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
   const { access, t, link } = context
   if (!access.can('audit:read')) return null
@@ -100,9 +100,9 @@ ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">$
 }
 
 /**
- * Entries as sentences, newest first.
+ * Renders audit entries as sentences, newest first.
  *
- * @param names of subjects by id, shown in each entry; null on a page about a single subject
+ * @param names names of subjects by ID; `null` on a page about a single subject
  */
 function entryList(
   context: Context,
@@ -119,7 +119,7 @@ ${entries.map(
 )}</ul>`
 }
 
-/** The word of an action: `disabled endpoint`. */
+/** Returns an action as text, for example `disabled endpoint`. */
 function actionText(t: Texts, action: AuditAction): string {
   return VERBS[action]?.(t) ?? action
 }
@@ -148,7 +148,7 @@ const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'payment.reversed': (t) => t`reversed payment`,
 }
 
-/** An entry as a sentence: `created API key Website`, `sent test event Billing (invoice.paid)`. */
+/** Renders an entry as a sentence: `created API key Website`, `sent test event Billing (invoice.paid)`. */
 function sentence(context: Context, entry: AuditEntry, names: ReadonlyMap<string, string> | null): Content {
   const { t, link } = context
   const { action, details, subjectId } = entry
@@ -161,7 +161,7 @@ function sentence(context: Context, entry: AuditEntry, names: ReadonlyMap<string
   return html`${verb} ${subject}${isOther && ` (${name})`}${more !== '' && ` (${more})`}${subject && html` ${quietLink(link('/audit', { subject: subjectId }), t`Filter`)}`}`
 }
 
-/** Returns the details of an entry as words: names and numbers, never a secret. */
+/** Formats an entry's details, which are names and numbers but never secrets. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { type, fields, recovered, events, overlapMs } = details
   if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
@@ -186,7 +186,7 @@ function subjectOf(
   names: ReadonlyMap<string, string>,
 ): Content {
   const [kind] = subjectId.split('_', 1)
-  // A map, because the subject may be an organization, whose id may be the name of a method.
+  // A Map, because the subject may be an organization with the ID `toString`.
   const paths = new Map<string | undefined, readonly [path: string, isSeen: boolean]>([
     ['key', ['/keys', access.can('keys:read')]],
     ['we', ['/endpoints', access.can('endpoints:read')]],

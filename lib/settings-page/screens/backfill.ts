@@ -10,12 +10,12 @@ import { notice } from '../views/notice.ts'
 import { continuation } from '../views/progress.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** Maximum number of records in a part: some seconds of work. */
+/** Maximum number of records per request, which takes some seconds. */
 const PART_MAX = 2500
-/** Maximum number of records in a part that the script requests, which shows the progress. */
+/** Maximum number of records per request of the script, which shows the progress. */
 const STEP_MAX = 500
 
-/** `/endpoints/:id/backfill`: sends an event for each existing record, in parts short enough for one request. */
+/** `/endpoints/:id/backfill`: sends an event for each existing record, in parts that fit into a request. */
 export const backfill = {
   async ask(context: Context): Promise<ScreenPage> {
     const endpoint = await find(context)
@@ -69,7 +69,7 @@ export const backfill = {
   },
 }
 
-/** Counts the records of a backfill. Types with more than 10,000 count as 10,000. */
+/** Counts the records that a backfill would read, at most 10,000 of each type. */
 async function countRecords(
   { settings, access, params }: Context,
   types: readonly BackfillType[],

@@ -2,19 +2,19 @@ import { type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { codeBlock } from '../views/copyable.ts'
 
-/** A call of the API. */
+/** An API call. */
 export interface ExampleCall {
   readonly method: string
   readonly url: string
-  /** A JSON text; null without a body. */
+  /** JSON text; `null` if there is no body. */
   readonly body: string | null
-  /** Headers beside those of the key and of the body. */
+  /** Headers other than Authorization and Content-Type. */
   readonly headers?: readonly (readonly [name: string, value: string])[]
 }
 
 /**
- * Shows a call in six languages, each with nothing but its standard library. Only curl has the key itself: a program takes it from
- * the environment.
+ * Renders a call in six languages, using only their standard libraries. Programs read the key from the environment, so only the curl
+ * command contains it.
  */
 export function callCode(t: Texts, call: ExampleCall, key: string): Html {
   const blocks = [
@@ -28,7 +28,7 @@ export function callCode(t: Texts, call: ExampleCall, key: string): Html {
 ${blocks.map(([name, code]) => html`<details><summary>${name}</summary>${codeBlock(t, code, t`Example request in ${name}`)}</details>`)}`
 }
 
-/** The headers of a call but that of the key. */
+/** Returns a call's headers without Authorization. */
 function headersOf({ headers = [], body }: ExampleCall): readonly (readonly [name: string, value: string])[] {
   return body === null ? headers : [...headers, ['Content-Type', 'application/json']]
 }
@@ -44,10 +44,10 @@ function curl(call: ExampleCall, key: string): string {
   ].join(' \\\n  ')
 }
 
-/** A string of JavaScript, Python and Go. */
+/** Formats a string literal for JavaScript, Python and Go. */
 const doubly = (text: string): string => JSON.stringify(text)
 
-/** A string of PHP and Ruby, in which nothing is interpolated. */
+/** Formats a string literal for PHP and Ruby without interpolation. */
 const singly = (text: string): string => `'${text.replace(/[\\']/g, '\\$&')}'`
 
 function javaScript(call: ExampleCall): string {

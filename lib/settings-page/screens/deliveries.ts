@@ -19,7 +19,7 @@ import { DELIVERY_STATES, deliveryState, describeState, errorText } from './deli
 import { shortName } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
-/** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
+/** `/deliveries`: the delivery log of all endpoints. The filter is in the URL. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query } = context
   const { texts, filter } = readDeliveryFilter(context, query, true)
@@ -68,7 +68,7 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
   return { title: t`Deliveries`, content, acts }
 }
 
-/** Tells how many of the selected deliveries were sent again, after the form's redirect. */
+/** Renders how many selected deliveries were resent, after the form's redirect. */
 function resentNotice({ query, t }: Context): Content {
   const [resent, left] = ['resent', 'left'].map((name) =>
     Number(/^\d{1,2}$/.exec(query.get(name) ?? '')?.[0] ?? -1),
@@ -88,11 +88,11 @@ function resentNotice({ query, t }: Context): Content {
 
 // --- The filter ---
 
-/** The filter of the list; a recovery takes no response. */
+/** The list's filter. Resending failed deliveries ignores `response`. */
 type Filter = DeliveryFilter<Date> & { readonly response?: ResponseClass }
 
 interface Field extends FilterField<Filter, readonly WebhookEndpoint[]> {
-  /** True: a recovery of many deliveries does not take it. */
+  /** If `true`, resending failed deliveries ignores this field. */
   readonly isForListOnly?: true
 }
 
@@ -140,7 +140,7 @@ const FIELDS: readonly Field[] = [
   },
 ]
 
-/** Reads a filter of the delivery log. @param isForList false: only the fields that a recovery takes */
+/** Parses a delivery filter. @param isForList if `false`, ignores the fields that apply only to the list */
 export function readDeliveryFilter(
   context: Context,
   values: { get(name: string): string | null },
@@ -153,10 +153,10 @@ export function readDeliveryFilter(
 // --- The table ---
 
 /**
- * Deliveries as rows.
+ * Renders a list of deliveries.
  *
- * @param endpoints of the organization; null leaves the column out
- * @param isSelectable true: a box for each delivery that can be sent again, for the form around the table
+ * @param endpoints the organization's endpoints; `null` hides the column
+ * @param isSelectable if `true`, finished deliveries have a checkbox for the form around the list
  */
 export function deliveryTable(
   context: Context,
@@ -209,7 +209,7 @@ export function deliveryTable(
   )
 }
 
-/** Formats the time of a retry, most of which are due within hours. */
+/** Renders the time of the next attempt, which is usually within hours. */
 function nextAttempt({ format, now }: Context, dueAt: string): Html {
   return format.short(dueAt, Date.parse(dueAt) - now < HALF_DAY_MS ? 'hour' : 'minute')
 }
@@ -220,7 +220,7 @@ function isOpen(state: DeliveryState): boolean {
   return state === 'pending' || state === 'sending'
 }
 
-/** A part of a page that the script reads again while a delivery moves; without the script, a link does. */
+/** Renders content that the script refreshes while a delivery is open, or a Refresh link without the script. */
 export function liveRegion(
   { t }: Context,
   deliveries: readonly Pick<Delivery, 'state'>[],
@@ -230,7 +230,7 @@ export function liveRegion(
   return html`${moves && html`<p class="ba-live"><a class="ba-quiet-link" href="" data-refresh>${t`Refresh`}</a></p>`}<div data-live="${moves ? 'yes' : 'no'}">${content}</div>`
 }
 
-/** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */
+/** Renders the next attempt. A delivery that is already due waits for a free worker or a paused endpoint. */
 export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
   if (dueAt === null) return t`None`
   return Date.parse(dueAt) <= now ? t`Due now` : format.time(dueAt)

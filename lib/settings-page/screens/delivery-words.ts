@@ -4,10 +4,10 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge, type Tone } from '../views/badge.ts'
 
-/** Every state of a delivery, in the order of the filter. */
+/** All delivery states, in the filter's order. */
 export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'skipped', 'cancelled'] as const
 
-/** Tells the word of a state, and the tone of its badge. */
+/** Returns a state's text and the tone of its badge. */
 export function describeState(t: Texts, state: DeliveryState): readonly [word: string, tone: Tone] {
   const words: Readonly<Record<DeliveryState, readonly [string, Tone]>> = {
     pending: [t`Pending`, 'wait'],
@@ -20,19 +20,19 @@ export function describeState(t: Texts, state: DeliveryState): readonly [word: s
   return words[state]
 }
 
-/** The state of a delivery with an icon. */
+/** Renders a delivery's state as a badge. */
 export function deliveryState(t: Texts, { state }: Delivery): Html {
   const [word, tone] = describeState(t, state)
   return badge(tone, word)
 }
 
-/** Returns the result of an attempt: the status with HTTP's own phrase, or the reason for none. */
+/** Formats an attempt's result: the HTTP status with its reason phrase, or why there was no response. */
 export function answerText(t: Texts, status: number | null, error: string | null): string {
   if (status !== null) return `${status} ${STATUS_CODES[status] ?? ''}`.trim()
   return error === null ? t`No response yet` : errorText(t, error)
 }
 
-/** The reason for a missing answer in words. */
+/** Describes why there was no response. */
 export function errorText(t: Texts, error: string): string {
   switch (error) {
     case 'timeout':
@@ -70,7 +70,7 @@ export function errorText(t: Texts, error: string): string {
   }
 }
 
-/** The reason why a delivery was given up or skipped. */
+/** Describes why a delivery failed or was skipped. */
 export function reasonText(t: Texts, reason: string): string {
   if (/^http_\d{3}$/.test(reason)) return answerText(t, Number(reason.slice(5)), null)
   if (reason === 'gone') return t`410 Gone: endpoint disabled`

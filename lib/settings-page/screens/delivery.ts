@@ -77,9 +77,9 @@ async function find({ settings, access, params }: Context): Promise<DeliveryDeta
 }
 
 /**
- * Shows the present state of a delivery that refused an act.
+ * Shows the current state of a delivery that rejected an action.
  *
- * @throws every error that has another cause than the state
+ * @throws any other error
  */
 async function refused(error: unknown, context: Context, text: string): Promise<ScreenPage> {
   if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
@@ -145,7 +145,7 @@ ${changes}`
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
 }
 
-/** The endpoint of a delivery; null for a removed endpoint. */
+/** Reads a delivery's endpoint; `null` if it was deleted. */
 async function findEndpoint({ settings, access }: Context, id: string): Promise<WebhookEndpoint | null> {
   try {
     return await settings.endpoints.get(access.organizationId, id)
@@ -155,7 +155,7 @@ async function findEndpoint({ settings, access }: Context, id: string): Promise<
   }
 }
 
-/** The URL that an endpoint has had since a moment; null if it has changed, or the endpoint was deleted. */
+/** Returns the endpoint's URL if it hasn't changed since the given time, otherwise `null`. */
 async function urlSince(
   { settings, access }: Context,
   endpoint: WebhookEndpoint | null,

@@ -99,7 +99,7 @@ export const change = {
   },
 }
 
-/** The values of a sent form beside the present values of the endpoint. */
+/** Compares the submitted values with the endpoint's current ones. */
 function comparedOf(
   { t, settings }: Context,
   endpoint: WebhookEndpoint,
@@ -129,7 +129,7 @@ function comparedOf(
   ]
 }
 
-/** The signing secret, shown once, with code that verifies webhooks. */
+/** Renders the signing secret, shown only once, with code that verifies webhooks. */
 export function showSecret(context: Context, endpoint: EndpointWithSecret, title: string): ScreenPage {
   const { t, link, settings, format } = context
   const { id, secret, previousSecretExpiresAt } = endpoint
@@ -142,7 +142,7 @@ ${verificationCode(t, settings.service.headerPrefix)}
   return { title, content }
 }
 
-/** Returns the faults of the fields that the settings refuse. @throws every other error */
+/** Returns the error messages of fields that the settings rejected. @throws any other error */
 function problemsOf(error: unknown, { t }: Context): Problems {
   if (!(error instanceof BusinessApiError)) throw error
   if (error.code === LIMIT_REACHED) {
@@ -163,7 +163,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
   return Object.fromEntries((named.length > 0 ? named : ['url']).map((field) => [field, known[field] ?? '']))
 }
 
-/** @param name of the endpoint; null for a new endpoint */
+/** @param name the endpoint's name; `null` for a new endpoint */
 function showForm(context: Context, wish: EndpointWish, problems: Problems, name: string | null): ScreenPage {
   const { t, link } = context
   const isNew = name === null
@@ -201,7 +201,7 @@ ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent 
   }
 }
 
-/** The types of event by resource. The script shows the list with its tools once "Select events" is chosen. */
+/** Renders the event types by resource. The script shows the list only if "Select events" is chosen. */
 function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
   const { service } = settings
   const offered = [...new Set([...eventTypes(service), ...types])]
@@ -221,19 +221,19 @@ ${all.map(
 )}</div>`
 }
 
-/** The meaning of an event type of the host's own, with an example. */
+/** Renders the description and example of an event type defined by the host. */
 function ownType(t: Texts, event: EventDefinition | undefined): Content {
   if (!event) return null
   const example = JSON.stringify(event.example, null, 2)
   return html`<div class="ba-own-type"><p class="ba-hint">${event.description}</p><details><summary>${t`Example`}</summary>${codeBlock(t, example, t`Example of ${event.type}`)}</details></div>`
 }
 
-/** Empty lines for new headers: without a script the page cannot add a line. */
+/** Number of empty header lines, because the page can't add lines without JavaScript. */
 const SPARE_HEADERS = 2
 
 function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
   const spare = Array.from({ length: SPARE_HEADERS }, () => ({ name: '', value: '' }))
-  // The values of a refused form are secrets and are not sent back.
+  // Values are secrets, so a rejected form doesn't repeat them.
   const fresh = [...added.map(({ name }) => ({ name })), ...spare]
   return html`${known.map(
     (

@@ -125,7 +125,7 @@ async function find({
   return { id: endpoint.id, name: nameOf(endpoint) }
 }
 
-/** The endpoint, and the number of deliveries that wait for it. */
+/** Reads the endpoint and counts its pending deliveries. */
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
   const endpoint = await find(context)

@@ -10,22 +10,22 @@ import type { Texts } from '../texts.ts'
 import type { Problems } from '../views/form.ts'
 import { resourceOf } from './endpoint-words.ts'
 
-/** A choice that the form shows as an input of a single line. */
+/** An endpoint setting that the form shows as a single-line input. */
 interface TextField {
-  /** The choice, and the name in the form. */
+  /** The setting, which is also the field's name. */
   readonly choice: keyof EndpointChoices
   label(t: Texts): string
   hint(t: Texts): string
-  /** The name among the facts of an endpoint, which show a text that is not empty; absent: the page shows the choice elsewhere. */
+  /** The label on the endpoint page. If absent, that page shows the setting elsewhere. */
   fact?(t: Texts): string
   readonly attributes: Attributes
-  /** Reads the choice from a text. Default the text, null for none. */
+  /** Parses the input. By default, the value is the text, or `null` if empty. */
   read?(text: string): unknown
-  /** Says what to give in place of a text whose choice cannot be used. */
+  /** The error message for an invalid value. */
   fault(t: Texts): string
 }
 
-/** The choices of a single line, in the order of the form. */
+/** The single-line settings, in the form's order. */
 export const TEXT_FIELDS: readonly TextField[] = [
   {
     choice: 'url',
@@ -55,12 +55,12 @@ export const TEXT_FIELDS: readonly TextField[] = [
   },
 ]
 
-/** The text of a choice in its input. */
+/** Formats a setting for its input. */
 export function choiceText(endpoint: Partial<EndpointChoices>, choice: keyof EndpointChoices): string {
   return String(endpoint[choice] ?? '')
 }
 
-/** The choices among the facts of an endpoint, with their names. */
+/** Returns the endpoint page's labels and values of these settings. */
 export function factsOf(t: Texts, endpoint: EndpointChoices): readonly (readonly [string, string])[] {
   const facts = TEXT_FIELDS.map(
     ({ fact, choice }) => [fact?.(t) ?? '', choiceText(endpoint, choice)] as const,
@@ -69,22 +69,22 @@ export function factsOf(t: Texts, endpoint: EndpointChoices): readonly (readonly
   return [...facts, signature].filter(([name, text]) => name !== '' && text !== '')
 }
 
-/** The values of an endpoint's form, sent or freshly opened. */
+/** The values of an endpoint form, submitted or initial. */
 export interface EndpointWish {
   readonly id: string
-  /** The texts of {@link TEXT_FIELDS}, by choice. */
+  /** The texts of {@link TEXT_FIELDS} by setting. */
   readonly texts: Readonly<Record<string, string>>
-  /** True: attempts also carry the headers of Standard Webhooks. */
+  /** If `true`, requests also have Standard Webhooks headers. */
   readonly standardWebhooks: boolean
   readonly wants: 'all' | 'some' | null
   readonly types: readonly string[]
-  /** The headers of the endpoint. The values are never shown. */
+  /** The endpoint's existing headers, whose values are never shown. */
   readonly known: readonly { readonly name: string; readonly act: string; readonly value: string }[]
-  /** Further headers. */
+  /** New headers. */
   readonly added: readonly { readonly name: string; readonly value: string }[]
 }
 
-/** The form of an endpoint before any change. */
+/** Returns the form values of an existing endpoint. */
 export function wishOf({ id, headerNames, ...endpoint }: WebhookEndpoint): EndpointWish {
   const { types, standardWebhooks } = endpoint
   return {
@@ -102,12 +102,12 @@ function textsBy(read: (field: TextField) => string): Readonly<Record<string, st
   return Object.fromEntries(TEXT_FIELDS.map((field) => [field.choice, read(field)]))
 }
 
-/** The form of a new endpoint. */
+/** The form values of a new endpoint. */
 export function emptyWish(id: string): EndpointWish {
   return { id, texts: {}, standardWebhooks: false, wants: 'all', types: [], known: [], added: [] }
 }
 
-/** The choices of a form without faults. */
+/** Returns the settings of a valid form. */
 export function choicesOf({
   texts,
   standardWebhooks,
@@ -123,13 +123,13 @@ function chosen({ choice, read }: TextField, texts: EndpointWish['texts']): unkn
   return read ? read(text) : text || null
 }
 
-/** Sorts event types as the service has them; types that only the endpoint has come last. */
+/** Sorts event types in the service's order. Types that the service no longer has come last. */
 export function inOrder({ service }: Context['settings'], types: readonly string[]): readonly string[] {
   const known = eventTypes(service)
   return [...known.filter((type) => types.includes(type)), ...types.filter((type) => !known.includes(type))]
 }
 
-/** Reads a sent form. */
+/** Parses a submitted form. */
 export function readWish({ form, settings }: Context): EndpointWish {
   const groups = textsOf(form, 'group')
   const inGroups = eventTypes(settings.service).filter((type) => groups.includes(resourceOf(type)))
@@ -157,7 +157,7 @@ export function readWish({ form, settings }: Context): EndpointWish {
   }
 }
 
-/** A sent form with the headers that the endpoint has now. */
+/** Returns a submitted form with the endpoint's current headers. */
 export function rebased(wish: EndpointWish, { id, headerNames }: WebhookEndpoint): EndpointWish {
   const known = headerNames.map(
     (name) => wish.known.find((each) => each.name === name) ?? { name, act: 'keep', value: '' },
@@ -166,7 +166,7 @@ export function rebased(wish: EndpointWish, { id, headerNames }: WebhookEndpoint
   return { ...wish, id, known, added: [...gone, ...wish.added] }
 }
 
-/** The changes of headers that a form asks for. */
+/** Returns the header changes that a form requests. */
 export function patchOf({ known, added }: EndpointWish): Record<string, string | null> {
   return Object.fromEntries([
     ...known.filter(({ act }) => act === 'replace').map(({ name, value }) => [name, value] as const),
@@ -175,7 +175,7 @@ export function patchOf({ known, added }: EndpointWish): Record<string, string |
   ])
 }
 
-/** Finds the faults of a form that need neither the store nor a name server. */
+/** Validates everything in a form that needs neither the store nor DNS. */
 export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
   const { texts, wants, types, known, added } = wish
   const faulty = TEXT_FIELDS.filter((field) => !v.is(CHOICES[field.choice].input, chosen(field, texts)))

@@ -4,12 +4,12 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
 
-/** Names an endpoint for people: by the description, else by the URL. */
+/** Returns an endpoint's display name: the description, otherwise the URL. */
 export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {
   return description || url
 }
 
-/** Names an endpoint for a person: without the ability to see endpoints by the id, because a URL may hold a token. */
+/** Returns the name that a person may see. A URL can contain a token, so others see the ID. */
 export function nameFor(
   access: ResolvedAccess,
   endpoint: Pick<WebhookEndpoint, 'id' | 'description' | 'url'>,
@@ -17,12 +17,12 @@ export function nameFor(
   return access.can('endpoints:read') ? nameOf(endpoint) : endpoint.description || endpoint.id
 }
 
-/** Returns the first 60 characters of {@link nameFor}, because a list repeats the name in each line. */
+/** Returns the first 60 characters of {@link nameFor}, because lists repeat it in each line. */
 export function shortName(...given: Parameters<typeof nameFor>): string {
   return [...nameFor(...given)].slice(0, 60).join('')
 }
 
-/** The state of an endpoint as a word. */
+/** Renders an endpoint's status as a badge. */
 export function endpointState(
   t: Texts,
   { state, failures }: Pick<WebhookEndpoint, 'state' | 'failures'>,
@@ -32,7 +32,7 @@ export function endpointState(
   return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
 }
 
-/** The reason why an endpoint is disabled; empty for an endpoint that is not disabled. */
+/** Describes why an endpoint is disabled; empty if it isn't. */
 export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): string {
   switch (disabledReason) {
     case null:
@@ -46,13 +46,13 @@ export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): s
   }
 }
 
-/** The types that an endpoint wants, as words. */
+/** Formats an endpoint's event types. */
 export function typesText(t: Texts, types: readonly string[] | null): string {
   if (types === null) return t`All events`
   return types.length === 1 ? (types[0] ?? '') : t.count(types.length, '1 event', '{0} events')
 }
 
-/** Groups event types by resource, in their order. */
+/** Groups event types by resource, keeping their order. */
 export function typesByResource(
   types: readonly string[],
 ): readonly (readonly [resource: string, types: readonly string[]])[] {
@@ -60,7 +60,7 @@ export function typesByResource(
   return resources.map((resource) => [resource, types.filter((type) => resourceOf(type) === resource)])
 }
 
-/** The resource of an event type, by which the types are grouped. */
+/** Returns the resource of an event type. */
 export function resourceOf(type: string): string {
   return type.split('.', 1)[0] ?? ''
 }

@@ -22,7 +22,7 @@ export async function show(context: Context): Promise<ScreenPage> {
   return showEndpoint(context, await find(context), doneNotice(context))
 }
 
-/** `/endpoints/:id/test`: sends a test and shows its result. */
+/** `/endpoints/:id/test`: sends a test event and shows the result. */
 export const testing: Act = { ask: show, act: sendTest }
 
 async function sendTest(context: Context): Promise<ScreenPage> {
@@ -40,7 +40,7 @@ async function sendTest(context: Context): Promise<ScreenPage> {
   }
 }
 
-/** Acts that need no question first, because another act undoes each. */
+/** Actions without a confirmation, because each can be undone. */
 export const moves = {
   pause: move('pause', 'paused'),
   resume: move('resume', 'enabled'),
@@ -121,7 +121,7 @@ ${mayWrite && dangerZone(context, endpoint)}`
   }
 }
 
-/** Shows the age of the signing secret, and the end of the overlap with the previous secret. */
+/** Renders the signing secret's age and when the previous secret expires. */
 async function describeSecret(
   { settings, access, t, format }: Context,
   { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,
@@ -200,7 +200,7 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
 
 const LAST_DELIVERIES = 10
 
-/** The newest deliveries, of one state if the URL says so. */
+/** Renders the newest deliveries, filtered by the status in the URL. */
 async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): Promise<Content> {
   const { settings, access, t, link, query } = context
   if (!access.can('deliveries:read')) return null

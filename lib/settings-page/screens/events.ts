@@ -16,7 +16,7 @@ import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
-/** `/events`: the events of the organization, also those that no endpoint wanted. */
+/** `/events`: all events of the organization, including those without deliveries. */
 export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, format, query } = context
   const { texts, filter } = readFilter(FIELDS, query, context)
@@ -31,7 +31,7 @@ ${
         [
           {
             head: t`Event`,
-            // A host may give an event an id that no path can have.
+            // Hosts may choose event IDs that can't be part of a path.
             cell: ({ id, type }) =>
               /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
           },
@@ -69,7 +69,7 @@ const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
   },
 ]
 
-/** The number of deliveries in each state: `2 Delivered, 1 Failed`. */
+/** Formats the number of deliveries by status: `2 Delivered, 1 Failed`. */
 function countsText({ t, format }: Context, { deliveries }: Pick<ListedEvent, 'deliveries'>): string {
   const counted = DELIVERY_STATES.flatMap((state) => {
     const { [state]: count = 0 } = deliveries
@@ -85,7 +85,7 @@ export async function show(context: Context): Promise<ScreenPage> {
   return showEvent(context, null)
 }
 
-/** `/events/:id/redeliver`: sends the event to an endpoint of choice. */
+/** `/events/:id/redeliver`: sends the event to the selected endpoint. */
 export const redelivery = {
   ask: show,
   async act(context: Context): Promise<Screen> {

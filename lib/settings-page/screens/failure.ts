@@ -12,16 +12,16 @@ import type { Frame, ScreenPage } from '../context.ts'
 import { html } from '../html.ts'
 import { notice } from '../views/notice.ts'
 
-/** The request that failed. */
+/** A failed request. */
 export interface FailedRequest {
   readonly requestId: string
   readonly method: string
 }
 
-/** The reason for refusing a change of a key that may do more than the person may grant. */
+/** The message of the error for a key whose scopes the person may not grant. */
 export const BEYOND_GRANT = 'scopes beyond the grant'
 
-/** The page for an error of any kind. The words come from the error's code, never from its message. */
+/** Renders an error page. The text depends on the error's code and never contains its message. */
 export function showFailure(
   error: unknown,
   { t, link, access }: Frame,
@@ -100,7 +100,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 }
 
 function statusOf(error: unknown): number {
-  // Every input comes from a form. An id that is none names nothing.
+  // All input comes from our forms, so an invalid ID means an unknown record.
   if (error instanceof BusinessApiError && error.code === INVALID_INPUT)
     return error.fields.some((field) => /id$/i.test(field)) ? 404 : 400
   const status = error instanceof BusinessApiError ? STATUSES[error.code] : undefined

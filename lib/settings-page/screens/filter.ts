@@ -4,37 +4,37 @@ import { type Attributes, attributes, type Content, type Html, html } from '../h
 import type { Texts } from '../texts.ts'
 import { type Choice, filterForm, input, select } from '../views/form.ts'
 
-// The filter of a log, as the URL has it. Every view of a log has a URL.
+// The filter of a log. It is stored in the URL.
 
-/** A field of a filter beside the period: a select if it has choices. */
+/** A filter field other than the period. It is a select if it has choices. */
 export interface FilterField<Filter, About = unknown> {
-  /** The name in the URL and in forms. */
+  /** The name of the URL parameter and form field. */
   readonly name: string
-  /** Absent: the form does not show the field, which a link sets. */
+  /** If absent, the form hides the field, which only links set. */
   label?(t: Texts): string
   choices?(context: Context, about: About): readonly Choice[]
   readonly attributes?: Attributes
-  /** Reads the text of the URL. Nothing for a text that cannot be used, which counts as absent. */
+  /** Parses the parameter. Returns an empty array for an invalid value, which is then ignored. */
   read(text: string, context: Context): readonly Filter[]
 }
 
-/** A filter, with the texts that stand for it in the URL and in forms. */
+/** A filter and its texts in the URL and forms. */
 export interface ShownFilter<Filter> {
   readonly texts: Readonly<Record<string, string>>
   readonly filter: Filter & { readonly since?: Date; readonly until?: Date }
 }
 
 const HOUR_MS = 60 * 60 * 1000
-/** A map, because the text of a URL may be the name of a method. */
+/** A Map, because the parameter may be `toString`. */
 const PERIODS: ReadonlyMap<string, number> = new Map([
   ['1h', HOUR_MS],
   ['24h', 24 * HOUR_MS],
   ['7d', 7 * 24 * HOUR_MS],
 ])
-/** The period between the moments `from` and `to`. */
+/** The period from `from` to `to`. */
 const CUSTOM = 'custom'
 
-/** Reads the filter of a URL or of a form. */
+/** Parses the filter of a URL or form. */
 export function readFilter<Filter extends object>(
   fields: readonly FilterField<Filter, never>[],
   values: { get(name: string): string | null },
@@ -60,7 +60,7 @@ export function readFilter<Filter extends object>(
   return { texts, filter: Object.assign({}, ...parts) }
 }
 
-/** The form of a filter: the lists of choices, the period, and the other fields. */
+/** Renders the filter form: selects first, then the period and the other fields. */
 export function logFilterForm<About>(
   context: Context,
   path: string,
@@ -87,7 +87,7 @@ ${fields.filter(({ choices }) => !choices).map(fieldOf)}${more}`,
   )
 }
 
-/** The fields of the period. The script shows the two moments as soon as they are chosen; without it, the next answer does. */
+/** Renders the period fields. The script shows the custom range once selected; otherwise the next page does. */
 function periodFields(t: Texts, { period = '', from = '', to = '' }: Readonly<Record<string, string>>): Html {
   return html`${select(
     { name: 'period', label: t`Time` },
@@ -104,7 +104,7 @@ function periodFields(t: Texts, { period = '', from = '', to = '' }: Readonly<Re
 ${input({ name: 'to', label: t`To` }, { type: 'datetime-local', value: to })}</div>`
 }
 
-/** The value of an input of type datetime-local, read as UTC. */
+/** Parses the value of a datetime-local input as UTC. */
 function momentOf(text: string): Date | null {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text)) return null
   const time = Date.parse(`${text}Z`)

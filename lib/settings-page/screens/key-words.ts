@@ -7,18 +7,18 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
 
-// The words for keys and scopes.
+// Texts about keys and scopes.
 
-/** Of the name of a key, in characters. */
+/** Maximum length of a key's name, in characters. */
 export const NAME_MAX = 100
 
-/** Returns the fault of a key's name; null for a name that can be used. */
+/** Returns what is wrong with a key's name, or `null` if it is valid. */
 export function keyNameProblem(t: Texts, name: string): string | null {
   const isRight = name !== '' && [...name].length <= NAME_MAX && isStorable(name)
   return isRight ? null : t`Enter a name of 1 to ${NAME_MAX} characters`
 }
 
-/** The state of a key as a word. */
+/** Renders a key's status as a badge. */
 export function keyState(t: Texts, key: ApiKey, now: number): Html {
   const end = endOfKey(key, now)
   if (end === 'revoked') return badge('bad', t`Revoked`)
@@ -27,7 +27,7 @@ export function keyState(t: Texts, key: ApiKey, now: number): Html {
   return badge('good', t`Active`)
 }
 
-/** A resource of the API with the scopes for it. */
+/** An API resource and its scopes. */
 export interface ScopedResource {
   readonly name: string
   readonly text: string
@@ -35,17 +35,17 @@ export interface ScopedResource {
   readonly write: KeyScope | null
 }
 
-/** The resources that scopes are about, in the order of the scopes. */
+/** Returns the resources of scopes, in the order of the scopes. */
 export function scopedResources(t: Texts, scopes: readonly KeyScope[]): readonly ScopedResource[] {
   return [...new Set(scopes.map((scope) => scope.slice(0, scope.indexOf(':'))))].map((name) => {
     const find = (scope: KeyScope) => (scopes.includes(scope) ? scope : null)
-    // The word of a host's own, `Meeting rooms` for `meeting-rooms`, may have a translation too.
+    // The host's own words may have a translation, for example `Meeting rooms` for `meeting-rooms`.
     const text = t.word(capital(name.replaceAll(/[-_]/g, ' ')))
     return { name, text, read: find(`${name}:read`), write: find(`${name}:write`) }
   })
 }
 
-/** The scopes of a key as a sentence: `Clients: read, write; Leads: read`. */
+/** Formats a key's scopes: `Clients: read, write; Leads: read`. */
 export function scopeText(
   { t, settings }: Pick<Context, 't' | 'settings'>,
   scopes: readonly KeyScope[],

@@ -21,7 +21,7 @@ import { showSecret } from './new-key.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
 import { readUnlogged } from './unlogged.ts'
 
-/** `/keys`: the keys in force; a link leads to revoked and expired keys. */
+/** `/keys`: the active keys, with a link to revoked and expired keys. */
 export async function list(context: Context): Promise<ScreenPage> {
   const { settings, access, t, format, query, link, now } = context
   const [all, resets] = await Promise.all([
@@ -82,7 +82,7 @@ ${
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
 }
 
-/** Formats the used share of a rate limit; a dash if the limit is unknown. @param resetMs time until the limit is fully available again */
+/** Formats how much of a limit is used; a dash if unknown. @param resetMs time until it is fully available again */
 function usageText({ t, format, keyRateLimit }: Context, own: RateLimit | null, resetMs: number): string {
   const limit = own ?? keyRateLimit
   if (limit === null) return '–'
@@ -201,14 +201,14 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
   return settings.apiKeys.get(access.organizationId, params.id ?? '')
 }
 
-/** Finds a key to change. @throws `Refusal` 403 for a key that may do more than the person may grant */
+/** Reads a key to change. @throws `Refusal` 403 if the key has scopes that the person may not grant */
 async function findGrantable(context: Context): Promise<ApiKey> {
   const key = await find(context)
   if (!context.access.mayGrant(key.scopes)) throw new Refusal(403, BEYOND_GRANT)
   return key
 }
 
-/** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
+/** Shows the current state of a key that can't be rotated or revoked, and its latest changes. */
 async function ended(context: Context, key: ApiKey): Promise<ScreenPage> {
   const { t, link, now } = context
   const title =
@@ -257,7 +257,7 @@ function describe(context: Context, key: ApiKey) {
 
 // --- Its name ---
 
-/** `/keys/:id/edit`: another name. The scopes of a key stay for good. */
+/** `/keys/:id/edit`: renames a key. Its scopes can't be changed. */
 export const naming = {
   async ask(context: Context): Promise<ScreenPage> {
     const key = await findGrantable(context)

@@ -18,14 +18,14 @@ import { keyNameProblem, NAME_MAX, scopedResources } from './key-words.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const EXPIRIES = ['30', '90', '365', 'never', 'date'] as const
 
-/** The values of a sent form. */
+/** The submitted values. */
 interface Wish {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
   readonly expiry: (typeof EXPIRIES)[number] | null
   readonly date: string
-  /** Requests per second, and at once; empty texts: the API's limit. */
+  /** Requests per second and burst. If empty, the API's limit applies. */
   readonly perSecond: string
   readonly burst: string
 }
@@ -37,7 +37,7 @@ export function ask(context: Context): ScreenPage {
   return showForm(context, { id: context.newId('key'), scopes, expiry: null, ...texts }, {})
 }
 
-/** Makes the key and shows the key, this once. */
+/** Creates the key and shows it once. */
 export async function act(context: Context): Promise<Screen> {
   const { settings, access, t } = context
   const wish = readWish(context)
@@ -68,9 +68,9 @@ export async function act(context: Context): Promise<Screen> {
 }
 
 /**
- * The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key.
+ * Renders the new key. This is the response to the form itself, so the key is never in a URL or cookie.
  *
- * @param oldKeyExpiresAt the end of the overlap with the key that this one replaces; null for none
+ * @param oldKeyExpiresAt when the replaced key expires; `null` if there is none
  */
 export function showSecret(
   context: Context,
@@ -90,7 +90,7 @@ ${callCode(t, call, created.key)}
   return { title, content }
 }
 
-/** Writes a call that the key may make; a creation has ids to be filled in. */
+/** Renders a call that the key may make. The IDs in a create call must be filled in. */
 function exampleCall({ scopes }: CreatedApiKey, server: string, routes: readonly Route[]): ExampleCall {
   const own = routes.find(
     ({ method, path, scope }) => method === 'GET' && scopes.includes(scope) && !path.includes('{'),
@@ -110,7 +110,7 @@ function readWish({ form, access }: Context): Wish {
   return {
     id: textOf(form, 'id'),
     name: textOf(form, 'name'),
-    // A key can do no more than the person who makes the key: every other scope of the form is dropped.
+    // Scopes that the person may not grant are dropped.
     scopes: access.grantableScopes.filter((scope) => chosen.includes(scope)),
     expiry: choiceOf(form, 'expiry', EXPIRIES),
     date: textOf(form, 'date'),
@@ -119,7 +119,7 @@ function readWish({ form, access }: Context): Wish {
   }
 }
 
-/** Returns the moment at which the key expires; undefined for an invalid choice. */
+/** Returns when the key expires; `undefined` for an invalid choice. */
 function readExpiry({ expiry, date }: Wish, now: number): string | null | undefined {
   if (expiry === null) return undefined
   if (expiry === 'never') return null
@@ -127,7 +127,7 @@ function readExpiry({ expiry, date }: Wish, now: number): string | null | undefi
   return end > now && end < Date.UTC(10_000) ? new Date(end).toISOString() : undefined
 }
 
-/** Returns the limit of the key; undefined for an invalid one. Without a burst, ten seconds of requests may come at once. */
+/** Returns the key's rate limit; `undefined` if invalid. The default burst is ten seconds of requests. */
 function readLimit({ perSecond, burst }: Wish): RateLimit | null | undefined {
   if (perSecond === '' && burst === '') return null
   const rate = Number(perSecond)

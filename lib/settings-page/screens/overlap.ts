@@ -6,7 +6,7 @@ import type { Choice } from '../views/form.ts'
 const HOUR_MS = 60 * 60 * 1000
 const OVERLAPS = { now: 0, '1h': HOUR_MS, '24h': 24 * HOUR_MS, '7d': 7 * 24 * HOUR_MS } as const
 
-/** The times for which a rotated key or secret may stay in force. */
+/** How long a rotated key or secret may stay valid. */
 export function overlapChoices(t: Texts): readonly Choice[] {
   return [
     { value: 'now', text: t`Immediately` },
@@ -16,7 +16,7 @@ export function overlapChoices(t: Texts): readonly Choice[] {
   ]
 }
 
-/** Reads the choice in milliseconds; 24 hours without a choice. */
+/** Parses the choice in ms. Defaults to 24 hours. */
 export function readOverlap(form: FormFields): number {
   return OVERLAPS[choiceOf(form, 'overlap', Object.keys(OVERLAPS) as (keyof typeof OVERLAPS)[]) ?? '24h']
 }

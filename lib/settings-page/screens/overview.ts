@@ -11,7 +11,7 @@ import { activitySection, endpointsSection, figures, periodText, readActivity } 
 import { disabledReason, nameOf } from './endpoint-words.ts'
 import { readUnlogged } from './unlogged.ts'
 
-/** What the overview is made of. */
+/** The data of the overview. */
 interface Seen {
   readonly keys: readonly ApiKey[]
   readonly endpoints: readonly WebhookEndpoint[]
@@ -19,7 +19,7 @@ interface Seen {
   readonly requests: readonly LoggedRequest[]
 }
 
-/** `/`: what needs an administrator first, then what happened; for an organization with nothing yet, how to begin. */
+/** `/`: problems first, then activity. New organizations see how to get started. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t } = context
   const { organizationId } = access
@@ -120,7 +120,7 @@ ${step(
 
 // --- API requests ---
 
-/** Requests of the section at most: a page of the log. */
+/** Maximum number of requests to summarize: one page of the log. */
 const REQUESTS_MAX = 200
 
 async function newestRequests({ settings, access }: Context): Promise<readonly LoggedRequest[]> {

@@ -10,17 +10,17 @@ import { empty, notice } from '../views/notice.ts'
 import { continuation } from '../views/progress.ts'
 import { readDeliveryFilter, show } from './deliveries.ts'
 
-/** Deliveries of a part: some seconds of work. */
+/** Maximum number of deliveries per request, which takes some seconds. */
 const PART_MAX = 5000
-/** Deliveries of a part that the script asks for, which shows the progress. */
+/** Maximum number of deliveries per request of the script, which shows the progress. */
 const STEP_MAX = 1000
 
-/** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
+/** `/deliveries/recover`: resends failed and skipped deliveries, in parts that fit into a request. */
 export const recovery = {
   async ask(context: Context): Promise<ScreenPage> {
     const { settings, access, t, link, query } = context
     const { texts, filter: given } = readDeliveryFilter(context, query, false)
-    // Later deliveries are not in the question: the form sends again what was counted. The newest tells the store's time.
+    // Only the counted deliveries are resent, so the newest one, in the store's time, ends the period.
     const [newest] = (await settings.deliveries.list(access.organizationId, { limit: 1 })).data
     const end = newest ? Date.parse(newest.createdAt) + 1 : 0
     const filter = { ...given, until: new Date(Math.min(end, given.until?.getTime() ?? end)) }
@@ -58,7 +58,7 @@ export const recovery = {
     const { settings, access, t, link, form: sent } = context
     const values = { get: (name: string) => textOf(sent, name) }
     const { texts, filter } = readDeliveryFilter(context, values, false)
-    // The period of the question, although time has passed since.
+    // The confirmed period, even if time has passed.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')
     const before = isIdOf('dlv', cursor) ? cursor : null
@@ -85,7 +85,7 @@ export const recovery = {
   },
 }
 
-/** The hidden fields of a question: the filter, with the moments of its period. */
+/** Returns a confirmation's hidden fields: the filter and the exact period. */
 function hiddenOf(
   texts: Readonly<Record<string, string>>,
   { since, until }: { readonly since?: Date | undefined; readonly until?: Date | undefined },
@@ -100,7 +100,7 @@ function readMoment(text: string): Date | null {
 
 // --- Selected deliveries ---
 
-/** `/deliveries/resend`: sends the selected deliveries again. */
+/** `/deliveries/resend`: resends the selected deliveries. */
 export const selection: Act = { ask: show, act: resend }
 
 async function resend(context: Context): Promise<Screen> {
@@ -124,5 +124,5 @@ async function resend(context: Context): Promise<Screen> {
   return { location: link('/deliveries', { ...texts, ...numbers }) }
 }
 
-/** A page of the list has no more. */
+/** Maximum number of selected deliveries: one page of the list. */
 const SELECTION_MAX = 50

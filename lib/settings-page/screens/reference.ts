@@ -9,7 +9,7 @@ import { type Column, table } from '../views/table.ts'
 import { callCode, type ExampleCall } from './call-code.ts'
 import { verificationCode } from './verification-code.ts'
 
-/** `/reference`: the operations and the events of the API, from the OpenAPI document. */
+/** `/reference`: the API's operations, from the OpenAPI document. */
 export function show(context: Context): ScreenPage {
   const { t, link } = context
   const { operations, description } = find(context)
@@ -23,7 +23,7 @@ ${prose(description)}`
   }
 }
 
-/** `/reference/webhooks`: the types of events, and how to verify a webhook. */
+/** `/reference/webhooks`: the event types and how to verify a webhook. */
 export function showWebhooks(context: Context): ScreenPage {
   const { t, link, settings } = context
   const content = html`<h2>${t`Verify webhooks`}</h2>
@@ -33,7 +33,7 @@ ${operationTable(context, t`Event types`, find(context).webhooks)}`
   return { title: t`Webhooks`, content, up: { href: link('/reference'), text: t`Reference` } }
 }
 
-/** `/reference/:id`: an operation or a type of event. */
+/** `/reference/:id`: an operation or event type. */
 export function showOperation(context: Context): ScreenPage {
   const { t, link, params } = context
   const reference = find(context)
@@ -130,7 +130,7 @@ function callOf({ method, path, parameters, body }: Operation, { server }: Refer
 
 // --- The fields of a schema ---
 
-/** A field of a JSON value, named by a path: `business.name`, `data[].id`. */
+/** A field of a JSON value. The path has the form `business.name` or `data[].id`. */
 interface SchemaField {
   readonly path: string
   readonly type: string
@@ -138,10 +138,10 @@ interface SchemaField {
   readonly isRequired: boolean
 }
 
-/** Deeper than every real schema: the bound ends the recursion into a schema that contains itself. */
+/** Maximum depth, because a schema may contain itself. No real schema is this deep. */
 const DEPTH_MAX = 6
 
-/** Lists the fields of a schema, including the fields inside objects and lists. */
+/** Returns a schema's fields, including those of nested objects and arrays. */
 function fieldsOf(schema: Schema, reference: Reference, path = '', depth = 0): readonly SchemaField[] {
   const { properties, items, required = [] } = withoutNull(schema, reference)
   if (depth > DEPTH_MAX) return []
@@ -158,7 +158,7 @@ function fieldsOf(schema: Schema, reference: Reference, path = '', depth = 0): r
   })
 }
 
-/** Returns the schema; for a choice between null and a schema, the latter. */
+/** Resolves a schema. For a nullable schema, returns the part that isn't null. */
 function withoutNull(schema: Schema, reference: Reference): Schema {
   const resolved = reference.resolve(schema)
   const value = resolved.anyOf?.map((each) => reference.resolve(each)).find(({ type }) => type !== 'null')

@@ -12,7 +12,7 @@ import { empty } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
-/** `/requests`: the log of API requests. A request id in the filter finds one request, with all that is known. */
+/** `/requests`: the API request log. Filtering by request ID shows all details of that request. */
 export async function show(context: Context): Promise<ScreenPage> {
   const { settings, access, t, link, query } = context
   const { texts, filter } = readFilter(FIELDS, query, context)
@@ -39,7 +39,7 @@ ${pageLinks(context, '/requests', texts, before, next)}`
 
 // --- The filter ---
 
-/** The filter of the log; a request id selects that request alone. */
+/** The log's filter. A request ID ignores the other fields. */
 type Filter = RequestFilter<Date> & { readonly requestId?: string }
 
 async function findRequests(
@@ -81,7 +81,7 @@ const FIELDS: readonly FilterField<Filter, readonly ApiKey[]>[] = [
   },
 ]
 
-/** Keys of the filter's list at most, the newest: revoked keys are kept for good, and a page needs a bound. */
+/** Maximum number of keys in the filter, newest first, because revoked keys are kept forever. */
 const KEYS_MAX = 50
 
 // --- Requests ---

@@ -2,7 +2,7 @@ import { type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { codeBlock } from '../views/copyable.ts'
 
-/** The code that verifies a webhook, in five languages. */
+/** Renders code that verifies a webhook, in each language. */
 export function verificationCode(t: Texts, headerPrefix: string): Html {
   const header = `${headerPrefix}-Signature`
   const blocks = [

@@ -4,7 +4,7 @@ import { html } from '../html.ts'
 import { buttonLink } from './link.ts'
 import { notice } from './notice.ts'
 
-/** The answer to a form that a reload or a double click sent twice; null for any other error. */
+/** Renders the page for a form that was submitted twice; returns `null` for any other error. */
 export function alreadyMade(
   error: unknown,
   { t, link }: Context,

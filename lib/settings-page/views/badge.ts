@@ -1,9 +1,9 @@
 import { type Html, html } from '../html.ts'
 
-/** The meaning of a colour and an icon. */
+/** What a badge's colour and icon stand for. */
 export type Tone = 'good' | 'bad' | 'wait' | 'quiet'
 
-/** A state as a word, with the icon and the colour of the tone. */
+/** Renders a status with the tone's icon and colour. */
 export function badge(tone: Tone, text: string): Html {
   return html`<b class="ba-badge ba-${tone}">${text}</b>`
 }

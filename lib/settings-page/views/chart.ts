@@ -1,27 +1,27 @@
 import type { EndedDeliveries } from '../../webhooks/activity.ts'
 import { type Content, type Html, html } from '../html.ts'
 
-// Charts without a script: bars stretch with the page, so every text stands beside the picture and keeps its size. The colours are the
-// classes', because the policy forbids styles inside the markup.
+// Charts without a script. The bars stretch with the page, so labels are outside the SVG and keep their size. Colours are set by classes
+// because the Content-Security-Policy forbids inline styles.
 
-/** Heights of the pictures, and the width of a bar with its gap, in the pictures' own units. */
+/** Heights of the SVGs and the width of a bar including its gap, in SVG units. */
 const HEIGHT = 100
 const SPARK_HEIGHT = 24
 const STEP = 4
-/** Height of the smallest failure, as a share: a single failure among thousands is seen. */
+/** Minimum height of failures as a ratio, so one failure among thousands is still visible. */
 const FAILED_MIN = 0.03
 
-/** The words around a chart. */
+/** The texts around a chart. */
 export interface ChartTexts {
-  /** Says in a sentence what the picture shows. */
+  /** The chart's text alternative: one sentence. */
   readonly summary: string
-  /** The values at the left, from the top. */
+  /** The labels of the vertical axis, from the top. */
   readonly scale: readonly [top: string, middle: string, bottom: string]
-  /** The times below, each at the beginning of its part. */
+  /** The labels of the horizontal axis, each at the start of its section. */
   readonly times: readonly string[]
 }
 
-/** Draws delivered and failed deliveries as stacked bars on a scale from 0 to {@link scaleOf}. */
+/** Renders delivered and failed deliveries as stacked bars on a scale from 0 to {@link scaleOf}. */
 export function stackedChart(bars: readonly EndedDeliveries[], { summary, scale, times }: ChartTexts): Html {
   const width = bars.length * STEP
   const labels = (all: readonly string[]): Content => all.map((text) => html`<span>${text}</span>`)
@@ -30,12 +30,12 @@ export function stackedChart(bars: readonly EndedDeliveries[], { summary, scale,
 <div class="ba-times" aria-hidden="true">${labels(times)}</div></div>`
 }
 
-/** Draws the bars alone, for a row of a table that has the numbers beside. */
+/** Renders only the bars, for table rows that show the numbers as text. */
 export function sparkline(bars: readonly EndedDeliveries[]): Html {
   return html`<svg class="ba-spark" aria-hidden="true" viewBox="0 0 ${bars.length * STEP} ${SPARK_HEIGHT}" preserveAspectRatio="none">${paths(bars, highestOf(bars), SPARK_HEIGHT)}</svg>`
 }
 
-/** The number at the top of a chart's scale: at least the highest bar, with a whole half. */
+/** Returns the top of a chart's scale, which is at least the highest bar and can be halved. */
 export function scaleOf(bars: readonly EndedDeliveries[]): number {
   const highest = highestOf(bars)
   const power = 10 ** Math.floor(Math.log10(highest))
@@ -46,7 +46,7 @@ function highestOf(bars: readonly EndedDeliveries[]): number {
   return Math.max(1, ...bars.map(({ delivered, failed }) => delivered + failed))
 }
 
-/** Each bar is a line from its bottom to its top, because many pictures stand on a page. */
+/** Renders each bar as a line, which takes few bytes. */
 function paths(bars: readonly EndedDeliveries[], top: number, height: number): Content {
   let [good, bad] = ['', '']
   for (const [index, { delivered, failed }] of bars.entries()) {

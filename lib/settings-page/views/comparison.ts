@@ -2,10 +2,10 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { table } from './table.ts'
 
-/** A field with its present value and the value of a form. */
+/** A field with its current value and the submitted value. */
 export type Compared = readonly [field: string, present: string, yours: string]
 
-/** Shows the fields of a form beside the present values of the record, which has changed since the form was made. */
+/** Shows the submitted values next to the current ones, which have changed since the form was rendered. */
 export function comparison(t: Texts, fields: readonly Compared[]): Html {
   return table<Compared>(
     t`Current values and yours`,

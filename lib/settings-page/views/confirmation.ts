@@ -3,24 +3,24 @@ import { type Content, html } from '../html.ts'
 import { form } from './form.ts'
 import { buttonLink } from './link.ts'
 
-/** A question before an act that cannot be undone. */
+/** A confirmation of an action that can't be undone. */
 export interface Confirmation {
-  /** The act with the name of the subject. */
+  /** The action and the subject's name. */
   readonly title: string
-  /** The consequences, with facts. */
+  /** What will happen, with numbers and times. */
   readonly consequences: readonly Content[]
-  /** The path that receives the form. */
+  /** The path to which the form is submitted. */
   readonly action: string
-  /** The page that Cancel leads to. */
+  /** The link of the Cancel button. */
   readonly back: string
-  /** The text of the button: the verb and the subject. */
+  /** The button's text: a verb and the subject. */
   readonly verb: string
   readonly hidden?: Readonly<Record<string, string>>
-  /** True for an act that takes nothing away: its button has the colour of every other act. Default false. */
+  /** If `true`, the button isn't styled as dangerous. Defaults to `false`. */
   readonly isSafe?: boolean
 }
 
-/** A page that asks before a dangerous act: Cancel comes first in the order of tabs, and Enter does nothing by default. */
+/** Renders a confirmation page. Cancel comes first in the tab order, and pressing Enter does nothing by default. */
 export function confirmationPage(
   context: Context,
   { title, consequences, action, back, verb, hidden = {}, isSafe = false }: Confirmation,

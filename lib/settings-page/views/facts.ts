@@ -1,6 +1,6 @@
 import { type Content, type Html, html } from '../html.ts'
 
-/** Shows the facts about a subject as names and values. A null entry is left out. */
+/** Renders a description list. `null` entries are skipped. */
 export function facts(entries: readonly (readonly [string, Content] | null)[]): Html {
   return html`<dl class="ba-facts">
 ${entries.map(

@@ -2,10 +2,10 @@ import type { Context } from '../context.ts'
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 
-/** The faults of a form's fields, by the name of the field. */
+/** Error messages by field name. */
 export type Problems = Readonly<Record<string, string>>
 
-/** A field with a label. */
+/** A labelled form field. */
 export interface Field {
   readonly name: string
   readonly label: string
@@ -13,7 +13,7 @@ export interface Field {
   readonly problems?: Problems
 }
 
-/** A form that posts. Hidden values come first, the button last. Every form carries the stamp of its page. */
+/** Renders a POST form: hidden fields first, buttons last. Every form includes the page's stamp. */
 export function form(
   { stamp }: Pick<Context, 'stamp'>,
   action: string,
@@ -29,8 +29,8 @@ ${content}
 }
 
 /**
- * A form that filters a list: it sends a GET, so that every view of the list has a URL. The script sends it with each change, and
- * puts the answer's list after the form.
+ * Renders a filter form. It submits a GET, so every view of the list has a URL. The script submits it after each change and replaces
+ * only the list.
  */
 export function filterForm(t: Texts, action: string, isFiltered: boolean, fields: Content): Html {
   return html`<form class="ba-filters" method="get" action="${action}" role="search" aria-label="${t`Filter`}">
@@ -40,7 +40,7 @@ ${fields}
 </form>`
 }
 
-/** A form around a list, for an act on the selected rows. The script shows the box that selects all. */
+/** Renders a form around a list, for an action on selected rows. The script shows the Select all checkbox. */
 export function selectionForm(
   { stamp }: Pick<Context, 'stamp'>,
   action: string,
@@ -53,7 +53,7 @@ export function selectionForm(
 ${list}</form>`
 }
 
-/** A form that is a button alone. */
+/** Renders a form that consists of one button. */
 export function buttonForm({ stamp }: Pick<Context, 'stamp'>, action: string, text: string): Html {
   return html`<form method="post" action="${action}">${hiddenFields(stamp)}<button class="ba-button">${text}</button></form>`
 }
@@ -64,20 +64,20 @@ function hiddenFields(values: Readonly<Record<string, string>>): Content {
   )
 }
 
-/** An input of a single line. */
+/** Renders a single-line input. */
 export function input(field: Field, all: Attributes): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
 <input class="ba-input" id="${name}" name="${name}"${attributes({ ...described(field), ...all })}></div>`
 }
 
-/** An option of a select, a group of radio buttons or of checkboxes. */
+/** An option of a select, radio group or checkbox group. */
 export interface Choice {
   readonly value: string
   readonly text: string
 }
 
-/** A list with one choice. */
+/** Renders a select. */
 export function select(field: Field, choices: readonly Choice[], chosen: string | null): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
@@ -86,7 +86,7 @@ export function select(field: Field, choices: readonly Choice[], chosen: string 
   )}</select></div>`
 }
 
-/** Radio buttons. The first has the field's own id, because the summary of errors links to that id. */
+/** Renders radio buttons. The first has the field's ID because the error summary links to it. */
 export function radios(
   field: Field,
   choices: readonly Choice[],
@@ -103,17 +103,17 @@ export function radios(
   )
 }
 
-/** A group of fields under a legend. */
+/** Renders a fieldset with a legend. */
 export function fieldset(field: Field, content: Content): Html {
   return html`<fieldset class="ba-field"${attributes(described(field))}><legend>${field.label}</legend>${explanations(field)}${content}</fieldset>`
 }
 
-/** A box to tick. */
+/** Renders a checkbox. */
 export function checkbox(all: Attributes, label: Content): Html {
   return html`<label class="ba-choice"><input type="checkbox"${attributes(all)}> <span>${label}</span></label>`
 }
 
-/** Lists the faults of a form, above it, with a link to each field. */
+/** Renders the error summary above a form, with a link to each field. */
 export function problemSummary(title: string, problems: Problems): Content {
   const entries = Object.entries(problems)
   if (entries.length === 0) return null

@@ -1,26 +1,26 @@
 import type { Context } from '../context.ts'
 import { type Content, type Html, html } from '../html.ts'
 
-/** A link with the look of a button. */
+/** Renders a link styled as a button. */
 export function buttonLink(href: string, text: string, kind: 'main' | 'plain' | 'danger' = 'plain'): Html {
   return html`<a class="ba-button ba-button-${kind}" href="${href}">${text}</a>`
 }
 
-/** A link to a question, which is a dialog with JavaScript and a page without. */
+/** Renders a link to a confirmation, which opens as a dialog if JavaScript is available. */
 export function questionLink(href: string, text: string, kind: 'plain' | 'danger' = 'plain'): Html {
   return html`<a class="ba-button ba-button-${kind}" href="${href}" data-dialog>${text}</a>`
 }
 
-/** A link to the same page in another view. */
+/** Renders a secondary link, for example to another view of the same page. */
 export function quietLink(href: string, text: Content): Html {
   return html`<a class="ba-quiet-link" href="${href}">${text}</a>`
 }
 
 /**
- * The links between the pages of a log, which keep its filter.
+ * Renders a log's pagination links, which keep the filter.
  *
- * @param before the cursor of this page; null on the first page
- * @param next the cursor of the next page; null on the last page
+ * @param before this page's cursor; `null` on the first page
+ * @param next the next page's cursor; `null` on the last page
  */
 export function pageLinks(
   { t, link }: Context,

@@ -3,23 +3,23 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 import { form } from './form.ts'
 import { buttonLink } from './link.ts'
 
-/** An act that is too long for one request, between two of its parts. */
+/** The progress of an action that takes several requests. */
 export interface Progress {
   readonly done: number
-  /** Of the whole act, as counted before it began. */
+  /** The total of the whole action, as counted before it started. */
   readonly total: number
   /** `5,000 of 12,000 deliveries queued`. */
   readonly text: string
-  /** The path that receives the form of the next part. */
+  /** The path to which the next part's form is submitted. */
   readonly action: string
   readonly hidden: Readonly<Record<string, string>>
-  /** Further hidden fields, such as several of one name. */
+  /** Additional hidden fields, for example several with the same name. */
   readonly fields?: Content
-  /** The page that Stop leads to. */
+  /** The link of the Stop button. */
   readonly stop: string
 }
 
-/** A form that goes on with a long act. The script sends it by itself until the act is done or the person stops it. */
+/** Renders a form that continues a long action. The script submits it until the action is done or stopped. */
 export function continuation(
   context: Context,
   { done, total, text, action, hidden, fields = null, stop }: Progress,

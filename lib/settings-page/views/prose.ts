@@ -1,7 +1,7 @@
 import { type Content, html } from '../html.ts'
 import { table } from './table.ts'
 
-/** A text of the OpenAPI document: paragraphs, headings of the second level, tables, and code in backticks. */
+/** Renders text of the OpenAPI document: paragraphs, second-level headings, tables and inline code. */
 export function prose(text: string): Content {
   let heading = ''
   return text.split(/\n{2,}/).map((paragraph) => {
@@ -16,7 +16,7 @@ export function prose(text: string): Content {
   })
 }
 
-/** A table of Markdown: a line of heads, a line of dashes, the rows. */
+/** Renders a Markdown table. */
 function tableOf(text: string, caption: string): Content {
   const [heads = [], , ...rows] = text.split('\n').map((line) => line.slice(2, -2).split(' | '))
   const columns = heads.map((head, index) => ({
@@ -26,7 +26,7 @@ function tableOf(text: string, caption: string): Content {
   return table(caption, columns, rows)
 }
 
-/** A paragraph of the document as markup, without the element around the paragraph. */
+/** Renders a paragraph's content without the surrounding element. */
 export function inlineProse(text: string): Content {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))
 }

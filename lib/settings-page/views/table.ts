@@ -1,11 +1,11 @@
 import { attributes, type Content, type Html, html } from '../html.ts'
 
-/** A column of a table. */
+/** A table column. */
 export interface Column<Item> {
   readonly head: string
   /** Whether the narrow layout shows the head beside the cell. Default true in tables, false in lists. */
   readonly isHeadShown?: boolean
-  /** The head's addition for readers without JavaScript, such as the time zone. */
+  /** Shown after the head if JavaScript is unavailable, for example the time zone. */
   readonly note?: string
   /** The width in a list, 8, 10.5 or 16.5 rem. By default, these columns share the rest of the line. */
   readonly width?: 'small' | 'medium' | 'large'
@@ -13,7 +13,7 @@ export interface Column<Item> {
 }
 
 /**
- * Creates a list with one line for each item. The narrow layout has two lines: the first and the last column, then the others. Long
+ * Renders a list with one line for each item. The narrow layout has two lines: the first and the last column, then the others. Long
  * values are cut because the first column links to a page that shows them in full.
  */
 export function lines<Item>(caption: string, columns: readonly Column<Item>[], items: readonly Item[]): Html {
@@ -22,7 +22,7 @@ export function lines<Item>(caption: string, columns: readonly Column<Item>[], i
 }
 
 /**
- * Creates a table whose first column names the row. Several browsers drop the table roles in the narrow layout, where each row is a
+ * Renders a table whose first column names the row. Several browsers drop the table roles in the narrow layout, where each row is a
  * list. The script adds them because they would be a seventh of each row's markup.
  */
 export function table<Item>(
