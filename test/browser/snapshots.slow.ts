@@ -20,7 +20,7 @@ function steady(text: string): string {
     .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
     .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
     .replace(/\b[A-Z]\w\w \d+, \d\d:00\b/g, '<hour>')
-    .replace(/\b(now|this minute|(in )?\d+ (seconds?|minutes?)( ago)?)\b/g, 'just now')
+    .replace(/\b(now|this minute|(in )?\d+ ?(s|seconds?|minutes?)( ago)?)\b/g, 'just now')
     .replace(/"createdAt": "[^"]*"/g, '"createdAt": "…"')
     .replace(/\\"createdAt\\":\s?\\"[^"]*\\"/g, '"createdAt": "…"')
 }

@@ -275,20 +275,26 @@ function testOrganizationLimit(harness: StoreHarness): void {
     }
   })
 
-  harness.test('apiKeys.readResets() returns the time until the bucket of each key is full, by key', async () => {
-    const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
-    const used = await tenant.insertKey({ rateLimit: { perSecond: 0.01, burst: 10 } })
-    await tenant.insertKey()
-    assert.deepEqual(await tenant.store.apiKeys.readResets(tenant.id), {})
-    const limit = { perSecond: 0.01, burst: 10 }
-    for (let request = 0; request < 2; request++)
-      await tenant.store.apiKeys.admit(requestOf(used, { rateLimits: { key: limit, organization: limit } }))
-    const resets = await tenant.secondStore.apiKeys.readResets(tenant.id)
-    assert.deepEqual(Object.keys(resets), [used.id])
-    // Two tokens of 100 s each, and the test itself takes less than a minute.
-    assert.ok((resets[used.id] ?? 0) > 140_000 && (resets[used.id] ?? 0) <= 200_000, `${resets[used.id]} ms`)
-    assert.deepEqual(await other.store.apiKeys.readResets(other.id), {})
-  })
+  harness.test(
+    'apiKeys.readResets() returns the time until the bucket of each key is full, by key',
+    async () => {
+      const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
+      const used = await tenant.insertKey({ rateLimit: { perSecond: 0.01, burst: 10 } })
+      await tenant.insertKey()
+      assert.deepEqual(await tenant.store.apiKeys.readResets(tenant.id), {})
+      const limit = { perSecond: 0.01, burst: 10 }
+      for (let request = 0; request < 2; request++)
+        await tenant.store.apiKeys.admit(requestOf(used, { rateLimits: { key: limit, organization: limit } }))
+      const resets = await tenant.secondStore.apiKeys.readResets(tenant.id)
+      assert.deepEqual(Object.keys(resets), [used.id])
+      // Two tokens of 100 s each, and the test itself takes less than a minute.
+      assert.ok(
+        (resets[used.id] ?? 0) > 140_000 && (resets[used.id] ?? 0) <= 200_000,
+        `${resets[used.id]} ms`,
+      )
+      assert.deepEqual(await other.store.apiKeys.readResets(other.id), {})
+    },
+  )
 
   harness.test('apiKeys.getOrganizationLimit() returns nothing of another organization', async () => {
     const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
