@@ -15,7 +15,7 @@ import { attemptFacts } from './attempt.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
-import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
+import { disabledReason, endpointState, nameOf } from './endpoint-words.ts'
 
 /** `/endpoints/:id`. */
 export async function show(context: Context): Promise<ScreenPage> {
@@ -201,7 +201,7 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
 const LAST_DELIVERIES = 10
 
 /** Renders the newest deliveries, filtered by the status in the URL. */
-async function deliveriesOf(context: Context, { id, types }: WebhookEndpoint): Promise<Content> {
+async function deliveriesOf(context: Context, { id }: WebhookEndpoint): Promise<Content> {
   const { settings, access, t, link, query } = context
   if (!access.can('deliveries:read')) return null
   const chosen = DELIVERY_STATES.find((state) => state === query.get('state'))
