@@ -174,7 +174,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await page.keyboard.type('Changed')
     await press(page, '[data-tick=no]')
     await press(page, 'input[value="client.created"]', 'Space')
-    await choose(page, '#known-0', 'Remove')
+    await choose(page, '#known-0', 'Delete')
     await press(page, SEND)
     await says('Changes saved')
     const { description, types, headerNames } = await stage.host.settings.endpoints.get(
