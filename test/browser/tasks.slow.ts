@@ -272,7 +272,8 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
 
   test('finds out why deliveries failed yesterday evening', async () => {
     // Deliveries of earlier tasks would fail too.
-    while ((await settings.deliveries.count(ORGANIZATION, { states: ['pending', 'sending'] })) > 0) await sleep(20)
+    while ((await settings.deliveries.count(ORGANIZATION, { states: ['pending', 'sending'] })) > 0)
+      await sleep(20)
     Object.assign(subscriber, { isDown: true, status: 500, answer: 'No space left on device' })
     await publish()
     while ((await settings.deliveries.count(ORGANIZATION, { states: ['failed'] })) === 0) await sleep(20)
