@@ -3,14 +3,14 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as a JSON string or its UTF-8 bytes, which are sent in a response unchanged. A database can join a page of
- * stored strings several times faster than the process can build objects from rows and serialize them again. The type
- * parameter is the type of the parsed value.
+ * A value as JSON, either a string or UTF-8 bytes, which is sent in a response unchanged. A database can join a page of
+ * stored strings several times faster than we could build objects from rows and serialize them again. The type
+ * parameter is the parsed value's type.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
 /**
- * Serializes a value to JSON. For stores that keep objects.
+ * Serializes a value to JSON. Meant for stores that keep objects.
  *
  * @example
  * ```ts
