@@ -2,7 +2,7 @@ import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notic
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, StoredApiKey, StoredEndpoint } from './state.ts'
 
-/** The expiry reported in the last notice, and the token of the call that received it. */
+/** The expiry time in the latest notice, and the token of the call that received the notice. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
 /** Something that expires. */
@@ -12,7 +12,7 @@ interface Ending {
   readonly notice: ExpiryNotice
 }
 
-/** Creates the slice for notices about secrets and keys that will soon expire, in memory. */
+/** Creates the in-memory slice for notices about expiring secrets and keys. */
 export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
@@ -59,7 +59,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Claims expiring records, first those already claimed with this token, so a repeated call finds all of them. */
+/** Claims expiring secrets or keys. Those that this token has already claimed come first, so a retry finds them all. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

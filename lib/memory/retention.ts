@@ -14,7 +14,7 @@ interface OldEvent {
   readonly event: StoredEvent
 }
 
-/** Deletes a limited number of old rows. See `DeliveryStore.purge`. */
+/** Deletes a batch of old rows. See `DeliveryStore.purge`. */
 export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   const { eventsAfterMs, limit, cursor = null, entry } = request
   const now = memory.clock()
@@ -38,7 +38,7 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   return { events: purged.length, idempotencyKeys, next: isDone ? null : next }
 }
 
-/** Deletes the next old rows. See `DeliveryStore.continuePurge`. In a single process, we always start at the oldest. */
+/** Deletes the next batch of old rows. See `DeliveryStore.continuePurge`. We always start at the oldest row here. */
 export function continuePurge(
   memory: Memory,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
@@ -81,7 +81,7 @@ function purgeIdempotencyKeys({ idempotency }: Organization, now: number, limit:
   return expired.length
 }
 
-/** Deletes removed endpoints that no longer have deliveries. They were kept for the delivery log. */
+/** Deletes removed endpoints that were kept for the delivery log and no longer have any deliveries. */
 function purgeEndpoints({ endpoints, deliveries }: Organization): void {
   const logged = new Set([...deliveries.values()].map(({ endpoint }) => endpoint))
   for (const [id, endpoint] of endpoints) {
