@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Marketing campaigns are managed by the host. Only their events are published by this library.
+// The host manages marketing campaigns. This library only publishes their events.
 
 // --- Events (specification, section 6) ---
 

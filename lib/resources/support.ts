@@ -1,7 +1,7 @@
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Support tickets are managed by the host. Only their events are published by this library.
+// The host manages support tickets. This library only publishes their events.
 
 // --- Events (specification, section 6) ---
 
