@@ -14,7 +14,7 @@ import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 import type { ReplyStore } from './writes/idempotency.ts'
 
-/** The slices for records and events, which the host's own code can use, even in its own transactions. */
+/** The slices for records and events. The host's own code can use these, even within a transaction. */
 export interface RecordStore extends RecordSlices {
   readonly events: EventStore
   readonly imports: ImportStore
@@ -44,12 +44,11 @@ export interface ConnectionUse {
  *
  * These rules apply to every slice:
  *
- * - Methods are atomic. They write everything or nothing, even if the process crashes.
- * - Methods only read and write a single organization's data. They treat another organization's id as unknown.
- * - If the result of a write was lost, you can repeat the call with the same ids. It's only written once.
- * - The store's clock determines what is expired, revoked, limited or due. Record timestamps are passed in
- *   with the record.
- * - Names of times include their unit. Timestamps are ISO 8601 in UTC with milliseconds.
+ * - Methods are atomic. Either everything is written or nothing is, even if the process crashes.
+ * - Methods only read and write a single organization's data. Another organization's ids count as unknown.
+ * - After losing a result, you can repeat a write with the same ids. Nothing is written twice.
+ * - The store's clock determines what is expired, revoked, limited or due. Record timestamps are passed in.
+ * - Names of times include the unit. Timestamps are ISO 8601 in UTC with milliseconds.
  * - If the store is unreachable, methods throw `storeUnavailable(…)`. Any other error is treated as a bug.
  * - Callers don't modify returned values, and stores don't modify arguments.
  */

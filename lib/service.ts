@@ -4,7 +4,7 @@ import { flag, type OptionReaders, readEach, readHeaderPrefix, readMatching } fr
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** What callers and subscribers know the service by. Shared by the API, the webhooks, the settings and the pages. */
+/** The service's identity for callers and subscribers. Shared by the API, the webhooks, the settings and the pages. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
@@ -12,9 +12,9 @@ export interface ServiceOptions<
   /** The title for the document and settings pages, 1 to 100 characters. The document defaults to `Business API`. */
   readonly name?: string | undefined
   /**
-   * The API's URL as callers see it, including the base path, for example `https://app.example.com`. It's the server in
-   * the OpenAPI document and the start of every next-page `Link` header. We never derive it from a request. By default,
-   * the document's server is the basePath and links are relative.
+   * The API's URL for callers, including the base path, for example `https://app.example.com`. Used as the server in
+   * the OpenAPI document and the start of every next-page `Link` header. We never derive the URL from a request. By
+   * default, the document's server is the basePath and links are relative.
    */
   readonly baseUrl?: string | undefined
   /**
@@ -95,7 +95,7 @@ export function serviceOf({ service }: { readonly service: ServiceOptions }): Se
   return defineService(service)
 }
 
-/** Matches a name, which can contain visible characters and spaces. */
+/** Matches a name with visible characters and spaces. */
 const NAME = /^\P{C}{1,100}$/u
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {

@@ -12,12 +12,12 @@ export interface AdmissionRequest {
   readonly rateLimits: RateLimits | null
   /**
    * The organization that owned the key at the last lookup. This is just a hint that lets a store share its resources
-   * fairly between organizations. It doesn't authorize anything, since stores always check the key digest.
+   * fairly between organizations. Nothing is authorized by this hint, since stores always check the key digest.
    */
   readonly organizationHint?: string
 }
 
-/** An API key and the organization it belongs to. */
+/** An API key and the organization that owns the key. */
 export interface Caller {
   readonly organizationId: string
   readonly keyId: string
@@ -66,9 +66,8 @@ export interface AdmittedPage<Representation> {
   /** Why an admitted caller gets no page. Throwing instead would lose the rate limit headers. */
   readonly error?: unknown
   /**
-   * The `before` value for the next page, which is the last record's id, if there are older records. In a
-   * list of changes, the `position` if there are more. `null` or absent on the last page or if the store
-   * doesn't support paging.
+   * The `before` value for the next page (the last record's id) if there are older records. In a list of changes, the
+   * `position` if there are more. `null` or absent on the last page or if the store doesn't support paging.
    */
   readonly next?: string | null | undefined
   /**

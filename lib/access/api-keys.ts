@@ -21,8 +21,8 @@ const SLOT_MARK = 0x5107ab1e
 
 /**
  * Matches every API key, for example in a secret scanner. A key is `<prefix>_live_`, 2 base62 digits for the
- * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32, which is marked if the key has a slot.
- * The slot doesn't have to be secret, since it only tells which shard to ask.
+ * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32 (marked if the key has a slot). The slot
+ * doesn't have to be secret, since all you can tell from the slot is which shard to ask.
  */
 export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
 
@@ -60,12 +60,12 @@ export function readApiKey(text: string): number | null | undefined {
   return given === checksum(unchecked, SLOT_MARK) && slot < SLOTS ? slot : undefined
 }
 
-/** Describes keys from your previous API. Use `apiKeys.import` to import them. */
+/** Describes keys from your previous API, for use with `apiKeys.import`. */
 export interface ImportedKeys {
   /**
-   * Matches the imported keys, which can have up to 249 characters and must not contain whitespace or commas. Keys that
-   * don't match are rejected with a 401 without a lookup. Anyone can send strings to this pattern, so don't use nested
-   * repetition like `(a+)+`, which would let a caller block the process.
+   * Matches the imported keys. Keys can have up to 249 characters and must not contain whitespace or commas. Anything
+   * that doesn't match is rejected with a 401 without a lookup. Anyone can send strings to this pattern, so don't use
+   * nested repetition like `(a+)+`, or a caller could block the process.
    */
   readonly pattern: RegExp
 }
@@ -107,14 +107,14 @@ function fromBase62(text: string): number {
 
 // --- Types ---
 
-/** An API key without its secret, as shown to administrators. */
+/** An API key without the secret, as shown to administrators. */
 export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
   /** Everything before the secret digits, for example `bapi_live_`. */
   readonly prefix: string
-  /** The last four characters, which help tell keys apart. */
+  /** The last four characters, to help tell keys apart. */
   readonly lastFour: string
   /** The key's custom rate limit, or `null` if the API's default applies. */
   readonly rateLimit: RateLimit | null
@@ -154,7 +154,7 @@ export interface ApiKeySuccessor
  * The outcome of a rotation. `previous` is the old key in its current state.
  *
  * - `rotated`: `key` is the successor, created by this call or by an earlier call whose result was lost.
- * - `already_exists`: The successor's id is taken by another key, which is returned as `key`.
+ * - `already_exists`: The successor's id is taken by another key, returned as `key`.
  * - `refused`: The old key isn't active or already has a different successor.
  * - `limit_reached`: The organization already has the maximum number of active keys.
  */
@@ -175,7 +175,7 @@ export interface ApiKeyInsertion extends AuditedRequest {
 export interface ApiKeyChange extends AuditedRequest {
   readonly keyId: string
   readonly name: string
-  /** Only rename the key if this is its current name. If `undefined`, always rename it. */
+  /** Only rename the key if the current name matches. If `undefined`, always rename the key. */
   readonly replaces?: string | undefined
 }
 
@@ -206,9 +206,9 @@ export interface OrganizationLimit extends AuditedRequest {
 export interface ApiKeyStore {
   /**
    * Looks up the organizations for a batch of key digests, most of which may be made up. We only use this to schedule
-   * requests. `admit` still checks every one of them.
+   * requests. `admit` still checks every digest.
    *
-   * @param slots the slots found in the keys, which tell a shard which organizations have moved
+   * @param slots the slots found in the keys. Shards need the slots to know which organizations have moved
    * @returns organization ids by digest, for keys that are currently active
    */
   identify(digests: readonly string[], slots?: readonly number[]): Promise<ReadonlyMap<string, string>>
@@ -220,34 +220,34 @@ export interface ApiKeyStore {
   markUsed(organizationId: string, keyId: string): Promise<void>
 
   /**
-   * Inserts a key unless its id is taken or the limit is reached. This must hold for concurrent calls, too. A stored
-   * key with the same id and digest counts as the same key. The outcome is `already_exists` with no item if any other
-   * key has this digest, in any organization and even if inactive. Lowering the limit doesn't revoke keys.
+   * Inserts a key unless the id is taken or the limit is reached, even if calls are concurrent. A stored key with the
+   * same id and digest counts as the same key. If any other key has this digest, in any organization and even if
+   * inactive, the outcome is `already_exists` with no item. Lowering the limit doesn't revoke keys.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
-  /** Returns a key, including revoked and expired ones, or `null` if it doesn't exist. */
+  /** Returns a key, including revoked and expired keys, or `null` if there's no such key. */
   get(organizationId: string, keyId: string): Promise<ApiKey | null>
 
   /** Lists all the organization's keys, newest first. Includes revoked and expired keys. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**
-   * Renames a key, even if it's revoked or expired. Repeating a call doesn't undo later changes.
+   * Renames a key, even if revoked or expired. Repeating a call doesn't undo later changes.
    *
-   * @returns the key in its current state, or `null` if it doesn't exist
+   * @returns the key in its current state, or `null` if there's no such key
    */
   update(request: ApiKeyChange): Promise<ApiKey | null>
 
-  /** Revokes a key using the store's clock. No-op if it was already revoked. Returns `null` if it doesn't exist. */
+  /** Revokes a key using the store's clock. No-op if already revoked. Returns `null` if there's no such key. */
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Replaces an active key that doesn't have a successor yet. If two calls race, only one creates a successor.
-   * The old key expires after `overlapMs` by the store's clock, unless it would expire sooner anyway. With no
-   * overlap, it's revoked.
+   * Replaces an active key that doesn't have a successor yet. If two calls race, only the first creates a successor.
+   * The old key expires after `overlapMs` by the store's clock, or at its own expiry time if that's sooner. With no
+   * overlap, the old key is revoked.
    *
-   * @returns `null` if the key doesn't exist
+   * @returns `null` if there's no such key
    */
   rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
 

@@ -1,9 +1,9 @@
 /**
- * The outcome of inserting a record whose id was chosen by the caller.
+ * The outcome of inserting a record with an id chosen by the caller.
  *
  * - `inserted`: The record is stored, either by this call or by an earlier call whose result was lost.
- * - `already_exists`: The id is taken by a different record, which is returned as `item`. `item` is `null` if that
- *   record was removed, or if another API key has the same digest.
+ * - `already_exists`: The id is taken by a different record, returned as `item`. `null` if that record was removed, or
+ *   if another API key has the same digest.
  * - `limit_reached`: The organization already has the maximum number of records.
  *
  * The new record's secret is only valid if the outcome is `inserted`.

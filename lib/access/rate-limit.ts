@@ -61,8 +61,8 @@ export interface BucketTimes {
 }
 
 /**
- * `true` for buckets that are only used with a single limit. If such a bucket is more than empty, its limit has been
- * raised or the clock has changed.
+ * `true` for buckets that are only used with a single limit. If such a bucket is more than empty, the limit was raised
+ * or the clock was changed.
  */
 export interface OwnBuckets {
   readonly key: boolean
@@ -72,13 +72,13 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Takes a token from both buckets or neither, using GCRA. A bucket is stored as a single number, which is the time it
- * will be full. Each request pushes that time back by one interval, and is rejected if the new time is more than one
- * burst ahead of now.
+ * Takes a token from both buckets or neither, using GCRA. We store a single number per bucket, which is the time the
+ * bucket will be full. Each request pushes that time back by an interval, and is rejected if the new time is more than
+ * a burst ahead of now.
  *
- * @param own the buckets that can't be less than empty. If a bucket is further ahead, because its limit was raised or
- *   the clock was set back, it counts as empty. Don't use this for a bucket shared with an API that has lower limits,
- *   because it would refill that bucket. Defaults to both
+ * @param own the buckets that can't be less than empty. If a bucket is further ahead, because the limit was raised or
+ *   the clock was set back, we treat the bucket as empty. Don't use this for a bucket shared with an API that has lower
+ *   limits, because the bucket would be refilled. Defaults to both
  * @returns the new times, which are unchanged if the request is rejected, and the state of both buckets
  *
  * @example
@@ -124,9 +124,9 @@ function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: numbe
 }
 
 /**
- * Calculates how a request affects one bucket.
+ * Calculates how a request affects a bucket.
  *
- * @returns when the bucket will be full if the request is admitted, and how many milliseconds until it has a token
+ * @returns when the bucket will be full if the request is admitted, and the number of milliseconds until the next token
  */
 function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond

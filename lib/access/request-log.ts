@@ -3,7 +3,7 @@ import type { AnswerTrace } from '../base/tracing.ts'
 
 // The API request log. It never contains query strings, bodies or keys.
 
-/** An API request as it appears in the log. */
+/** An API request, as logged. */
 export interface LoggedRequest extends Omit<AnswerTrace, 'route'> {
   /** The request id from the response. */
   readonly id: string

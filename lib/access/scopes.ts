@@ -9,7 +9,7 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
-/** A built-in scope name, one of {@link SCOPES}. */
+/** A built-in scope, one of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
 
 /** The name of a resource that can be listed, as used in its path and scopes. */
@@ -24,7 +24,7 @@ export type OwnScope = `${string}:read` | `${string}:write`
 /** Any scope that a key can have. */
 export type KeyScope = Scope | OwnScope
 
-/** A service with custom scopes, which are added to {@link SCOPES}. */
+/** A service with custom scopes in addition to {@link SCOPES}. */
 export interface ScopeOwner {
   /** Custom scopes defined by the host. */
   readonly scopes: readonly OwnScope[]

@@ -10,7 +10,7 @@ const SCHEME = /^bearer\b/i
 /** Maximum header length, more than any key needs. Longer headers are rejected without running a regular expression. */
 const HEADER_MAX = 256
 
-/** A key that was active at its last lookup. */
+/** A key that was active when we last looked it up. */
 export interface PresentedKey {
   readonly keyDigest: string
   readonly organizationHint: string
@@ -18,7 +18,7 @@ export interface PresentedKey {
 
 /** A request's credentials, checked as far as possible without hitting the store. */
 export type Credentials =
-  /** A key that was active at its last lookup. */
+  /** A key that was active when we last looked it up. */
   | { readonly kind: 'known'; readonly key: PresentedKey }
   /** Something that only the store can recognize as a key. */
   | UnknownKey
@@ -31,7 +31,7 @@ interface UnknownKey {
   readonly keyDigest: string
 }
 
-/** The parts of an `Exchange` needed to find its key. */
+/** The parts of an `Exchange` needed to find the key. */
 interface PresentingRequest {
   readonly credentials: Credentials
   peer(): string
@@ -39,7 +39,7 @@ interface PresentingRequest {
   inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
 }
 
-/** Separates requests with a valid key from all others before they reach the store. */
+/** Separates requests with a valid key from the rest before the store gets involved. */
 export interface Authentication {
   /** Reads credentials from the `Authorization` header. */
   read(authorization: string | undefined): Credentials

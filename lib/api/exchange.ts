@@ -3,7 +3,7 @@ import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
 import type { Credentials } from './authenticate.ts'
 
-/** Facts about a request that aren't known until we're handling it. */
+/** Facts about a request that aren't known until the request is being handled. */
 export interface CallFacts {
   /** The operation's id in the OpenAPI document, like `createClient`, or `null` if no operation was reached. */
   operationId: string | null

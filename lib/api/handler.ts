@@ -27,7 +27,6 @@ type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 
 /** The API that every adapter calls, plus its OpenAPI document. */
 export interface ApiHandler extends Handler {
-  /** Returns the OpenAPI document. */
   describe(): object
   readonly requestLog: RequestLog
   /** Admits a request that the host handles itself. Never rejects, but may return an error response to send. */
@@ -160,7 +159,6 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
 // --- Routing ---
 
-/** The parts of a request that the router needs. */
 interface RoutedRequest {
   readonly method: string
   readonly url: string
@@ -219,9 +217,8 @@ function serve(template: string, answers: Readonly<Record<string, Answer>>): Ser
 }
 
 /**
- * Matches paths that reach the router unchanged. Dot segments, backslashes and escapes would be resolved, so a
- * caller could get around a rule that the host has for a path. Trailing slashes don't match because the router
- * would ignore them.
+ * Matches paths that reach the router unchanged. Dot segments, backslashes and escapes would be resolved, so a caller
+ * could get around a rule that the host has for a path. The router would ignore trailing slashes, so reject those, too.
  */
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 

@@ -42,13 +42,13 @@ export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganA
 // --- Hooks ---
 
 /**
- * Calls the host's `onRequest` hook and waits for it until the request's deadline.
+ * Calls the host's `onRequest` hook and waits until the request's deadline.
  *
  * @throws the host's `Refusal`, a `TypeError` if the hook returns anything else, a `BusinessApiError` with code
- *   `store_unavailable` at the deadline, or whatever the hook throws
+ *   `store_unavailable` at the deadline, or any error from the hook
  */
 export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: KeyScope): Promise<void> {
-  // Once an exchange is admitted, all its facts are known.
+  // Once an exchange is admitted, all the facts are known.
   const ask = async () => onRequest({ ...describe(exchange), scope } as AdmittedCall)
   const refusal = await exchange.inTime(ask(), () =>
     storeUnavailable("Cannot answer the request because option 'onRequest' has not answered in time"),

@@ -14,7 +14,7 @@ export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 /**
  * Handles `GET /openapi.json`, which is cacheable and doesn't need a key. Documents are built lazily.
  *
- * @throws `TypeError` if one of the host's schemas can't be represented in the document
+ * @throws `TypeError` if the document can't represent one of the host's schemas
  */
 export function createOpenApiReply(
   operations: readonly Route[],

@@ -28,14 +28,14 @@ export interface RateLimitOptions {
   /** Limit shared by all the organization's keys. Defaults to 20 requests per second with bursts of 200. */
   organization?: RateLimit | undefined
   /**
-   * Where to keep the buckets. `shared` keeps them in the store for all processes. `process` keeps them in memory,
-   * which is faster, but allows the full rate in each process and doesn't support custom limits for single keys or
+   * Where to keep the buckets. `shared` keeps the buckets in the store for all processes. `process` uses memory, which
+   * is faster, but allows the full rate in each process and doesn't support custom limits for single keys or
    * organizations. Defaults to `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
 
-/** Options for `createBusinessApi`. They're only read once. */
+/** Options for `createBusinessApi`. Only read once. */
 export interface BusinessApiOptions {
   /**
    * The mount path, if the handler receives full paths, for example `/platform`. You don't need this in Express, which
@@ -43,7 +43,7 @@ export interface BusinessApiOptions {
    */
   basePath?: string | undefined
   /**
-   * If `true`, each path also works with a trailing slash, which you need for Next.js with `trailingSlash: true`.
+   * If `true`, each path also works with a trailing slash. Next.js needs this with `trailingSlash: true`.
    * Defaults to `false`.
    */
   trailingSlash?: boolean | undefined
@@ -68,8 +68,8 @@ export interface BusinessApiOptions {
   /**
    * Called before reading the body of a request that has a valid API key with the required scope and is within the rate
    * limits. Return or throw a `Refusal` to reject the request without writing anything. Can be async, but results in a
-   * 503 if it takes longer than `deadlineMs`. Any other error results in a 500 (or a 503 if its code is
-   * `store_unavailable`) and is reported to `onError`. By default, all requests are allowed.
+   * 503 after `deadlineMs`. Any other error results in a 500 (or a 503 with code `store_unavailable`) and is reported
+   * to `onError`. By default, all requests are allowed.
    */
   onRequest?: OnRequest | undefined
   /**
@@ -79,8 +79,8 @@ export interface BusinessApiOptions {
   onResponse?: OnResponse | undefined
   /**
    * Which requests to log for `settings.requests`: `'all'`, `'errors'` (400 and up), or `{ share: 0.1 }` for all errors
-   * and a fraction of all other requests. Only requests with an organization's key are logged, and never with their
-   * query string, body or key. Defaults to `false`.
+   * and a fraction of successful requests. Only logs requests with an organization's key, and never the query string,
+   * body or key. Defaults to `false`.
    */
   requestLog?: RequestLogChoice | false | undefined
   /** Returns milliseconds since 1970, for ids and timestamps. Expiry uses the store's clock. Defaults to `Date.now`. */
@@ -92,9 +92,9 @@ export interface BusinessApiOptions {
    */
   ids?: Ids | undefined
   /**
-   * Returns the current trace as a W3C `traceparent`. It's stored with the events from create operations and exposed to
-   * webhook attempts as `AttemptTrace.traceparent`. Invalid values and thrown errors are ignored. Defaults to the
-   * request's `traceparent` header.
+   * Returns the current trace as a W3C `traceparent`. It's stored with events from create operations and
+   * exposed to webhook attempts as `AttemptTrace.traceparent`. Invalid values and errors are ignored. Defaults
+   * to the `traceparent` header.
    */
   traceparent?: CurrentTraceparent | undefined
 }

@@ -30,10 +30,10 @@ export interface Admitted {
 }
 
 /**
- * Handles an admitted request with one of the host's routes. Validates the input, calls the host's function until the
- * deadline, and validates the result.
+ * Handles an admitted request with a route defined by the host. Validates the input, calls the host's function until
+ * the deadline, and validates the result.
  *
- * @throws `Refusal` with status 415, 413, 400 or 422, or whatever the host throws
+ * @throws `Refusal` with status 415, 413, 400 or 422, or any error that the host throws
  */
 export async function answerOwn(
   route: Route,
@@ -87,8 +87,9 @@ export async function answerOwn(
 }
 
 /**
- * Creates the signal lazily, because that would take a tenth of the time for a short request. All contexts share one
- * accessor. Otherwise each would get its own hidden class, and a fifth of the time would go to garbage collection.
+ * Creates the signal lazily, since creating it would take a tenth of the time for a short request. All contexts
+ * share this accessor. Otherwise each context would have a hidden class, and garbage collection would take a fifth
+ * of the time.
  */
 const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   enumerable: true,

@@ -8,7 +8,7 @@ import type { Credentials } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import type { DescribedExchange } from './hooks.ts'
 
-/** Which requests to log: all of them, only errors, or errors and a fraction (0 to 1) of all other requests. */
+/** Which requests to log: everything, only errors, or errors and a fraction (0 to 1) of successful requests. */
 export type RequestLogChoice = 'all' | 'errors' | { readonly share: number }
 
 /** The request log as the host sees it. */
@@ -21,7 +21,7 @@ export interface RequestLog {
 
 /** The request log as the handler sees it. */
 export interface RequestLogWriter extends RequestLog {
-  /** Adds a request to the log without delaying its response. */
+  /** Adds a request to the log without delaying the response. */
   note(exchange: LoggedExchange, reply: ApiReply, route: string): void
 }
 
@@ -32,7 +32,7 @@ export type LoggedExchange = DescribedExchange & Partial<Pick<Exchange, 'credent
 const BATCH_MAX = 500
 /** Maximum number of pending requests. Any more are dropped. */
 const WAITING_MAX = 10_000
-/** Maximum time a request waits for its batch, in ms. */
+/** Maximum time a request waits to be written, in ms. */
 const WAIT_MS = 1000
 const TEXT_MAX = 200
 

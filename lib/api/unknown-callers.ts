@@ -10,17 +10,15 @@ import type { BusinessApiStore } from '../business-store.ts'
 export interface UnknownCallers {
   /**
    * Waits for an event loop turn that can handle the request, or returns `undefined` if the current turn can. Node.js
-   * reads the requests from a thousand new connections in a single turn, and callers with a known key would have to
-   * wait for all of them.
+   * reads the requests from a thousand new connections in a single turn, which would hold up callers with a known key.
    */
   enter(peer: () => string): Promise<void> | undefined
   /** Returns the organization if the key was active at its last lookup, otherwise `undefined`. */
   organizationOf(digest: string): string | undefined
   /**
-   * Looks up a key's organization. We only use this to schedule requests. It doesn't admit them, and the store still
-   * checks each one.
+   * Looks up a key's organization. We only use this to schedule requests. The store still has to admit each request.
    *
-   * @param slot the slot found in the key, or `null` if it has none
+   * @param slot the slot found in the key, or `null` if the key has none
    * @param peer the group of callers to take turns with
    * @returns `null` if there's no such active key
    * @throws `BusinessApiError` with code `store_unavailable` if the store is unreachable or there's a lookup backlog
@@ -29,7 +27,7 @@ export interface UnknownCallers {
   /** Forgets a key that the store has rejected. */
   forget(digest: string): void
   /**
-   * Waits until we can send a 401. A flooding caller sends its next request as soon as it gets a response, and a
+   * Waits until we can send a 401. A flooding caller sends the next request right after getting a response, and a
    * thousand of them would take up nearly all of the process's time, no matter how cheap each response is.
    */
   awaitRefusal(peer: string): Promise<void>
@@ -134,9 +132,9 @@ interface Lookup {
 }
 
 /**
- * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful of
- * queries, and a new key waits for at most two lookups. We don't cache unknown keys, since a key may be created before
- * the next request.
+ * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful
+ * of queries, and a new key waits for at most two lookups. We don't cache unknown keys, since they may be
+ * created any time.
  */
 function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['find'] {
   const waiting = createFairQueue<string, Lookup>()

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 
 // The building blocks for all schemas. A schema is the single source of truth for validation, the TypeScript type and
-// the OpenAPI document, so each block defines a rule, its error message and its JSON Schema keywords.
+// the OpenAPI document, so each block defines a rule, an error message and the JSON Schema keywords.
 
 /** Maximum id length, for both API-generated and host-generated ids. A prefix and a ULID take 31 characters. */
 const ID_MAX = 64
@@ -15,9 +15,8 @@ const AMOUNT_MAX = 999_999_999_999.999
 const EMAIL_MAX = 254
 const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
 /**
- * Matches an email address with exactly one @, up to 64 characters before it, and a domain that has a dot and no
- * empty labels. Whitespace and control characters aren't allowed. The OpenAPI document has an ASCII pattern that's
- * slightly more permissive.
+ * Matches an email address with exactly one @, up to 64 characters before it, and a domain that has a dot and no empty
+ * labels. Whitespace and control characters aren't allowed. The OpenAPI document uses a slightly looser ASCII pattern.
  */
 const EMAIL_PATTERN: RegExp = new RegExp(
   String.raw`^[^\s@${CONTROL}]{1,64}@[^\s@.${CONTROL}]+(?:\.[^\s@.${CONTROL}]+)+$`,

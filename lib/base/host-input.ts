@@ -9,7 +9,7 @@ import { suggest } from './suggest.ts'
 /** The host's id for an organization. Can be any string that a database can store. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
-/** An id to look up. If no store could contain the id, it becomes an empty string, which doesn't match any record. */
+/** An id to look up. An id that no store could contain becomes an empty string, which doesn't match any record. */
 export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.string('must be a string'),
   v.transform((id) => (field.isStorable(id) ? id : '')),
@@ -24,7 +24,7 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Creates a schema for one of several words. */
+/** Creates a schema that allows several words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
@@ -74,7 +74,7 @@ export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
 
 /**
  * Validates input from the host's code. The error lists every invalid field and the rule it violates, but never a
- * value, in case somebody passes an API key in the wrong place.
+ * value, since that could be an API key passed in the wrong place.
  *
  * We reject unknown names, because a misspelled filter would match everything, and anything that isn't a plain object.
  * Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data passed to `publish`,
@@ -123,7 +123,7 @@ export function withoutUndefined<Input extends object>(input: Input): Defined<In
   ) as Defined<Input>
 }
 
-/** An input in which any field can be absent or `undefined`. */
+/** An input with only optional fields, which can also be `undefined`. */
 export type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
 /** Makes fields that can be `undefined` optional. */

@@ -51,8 +51,8 @@ const RANDOM_POOL_BYTES = 4096
 
 /**
  * Creates the default id generator. Ids are prefixed ULIDs that always increase, even if the clock stops or goes back,
- * so sorting by primary key sorts by creation time without an extra index. All generators in a process that use the
- * system clock share one sequence.
+ * so sorting by primary key sorts by creation time without an extra index. Generators that use the system clock share
+ * one sequence per process.
  *
  * @param clock returns milliseconds since 1970 (UTC). Defaults to `Date.now`
  *

@@ -3,8 +3,8 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as JSON, either a string or UTF-8 bytes, which is sent in a response unchanged. A database can join a page of
- * stored strings several times faster than we could build objects from rows and serialize them again. The type
+ * A value as JSON, either a string or UTF-8 bytes. Responses contain it unchanged, because a database can join a page
+ * of stored strings several times faster than we could build objects from rows and serialize them again. The type
  * parameter is the parsed value's type.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
@@ -24,8 +24,8 @@ export function jsonText<T>(value: T): JsonText<T> & string {
 /**
  * Serializes a value to JSON with sorted object keys.
  *
- * @returns `null` if the value can't be represented in JSON, is nested too deeply, or contains NUL or a lone surrogate,
- *   which databases can't store
+ * @returns `null` if the value can't be represented in JSON, is nested too deeply, or contains something that databases
+ *   can't store (NUL or a lone surrogate)
  */
 export function canonicalJson(value: unknown): string | null {
   try {

@@ -72,7 +72,7 @@ export function readHeaderPrefix(value: string | undefined): string {
   return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)
 }
 
-/** Reads the host's logger and wraps it so its failures don't affect the library. @throws `TypeError` */
+/** Reads the host's logger and wraps it so that failures don't affect the library. @throws `TypeError` */
 export function readLogger(logger: Logger | false = defaultLogger): Logger {
   if (logger === false) return mutedLogger
   const levels = ['debug', 'info', 'warn', 'error'] as const

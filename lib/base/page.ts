@@ -3,8 +3,8 @@ import * as field from './fields.ts'
 import { whole } from './host-input.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 
-// Keyset pagination. A page starts after an id, so page 1,000 costs the same as page 1, and new records don't shift the
-// pages that follow.
+// Keyset pagination. A page starts after an id, so page 1,000 costs the same as page 1, and adding records doesn't
+// shift later pages.
 
 /** Selects a page of a list. */
 export interface PageQuery {
@@ -26,7 +26,7 @@ export interface Page<Item> {
  * Returns {@link PageQuery} fields for a list with library-generated ids. We reject other strings because any string
  * sorts somewhere, often after every id, and a client could get the first page over and over.
  *
- * @param kind what kind of items the list contains
+ * @param kind the kind of items in the list
  */
 export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of an earlier page: ${kind}_ and 26 letters and digits`

@@ -31,7 +31,7 @@ export interface StandardIssue {
 }
 
 /**
- * Attaches a JSON Schema (draft 2020-12) for the OpenAPI document to a schema whose library can't generate one.
+ * Attaches a JSON Schema (draft 2020-12) for the OpenAPI document to a schema that can't generate its own.
  *
  * @example
  * ```ts
@@ -58,7 +58,7 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 /** The schema's output if the value is valid, otherwise the faults. */
 export type Checked<Output> = { readonly value: Output } | { readonly faults: readonly Fault[] }
 
-/** An invalid field and the rule that it violates. */
+/** An invalid field and the rule it violates. */
 export interface Fault {
   /** The path to the field. Empty if the fault is about the whole value. */
   readonly path: readonly string[]
@@ -96,7 +96,7 @@ export function toFault({
   }
 }
 
-/** Matches messages that valibot generates, which include the value: `Invalid length: Expected >=3 but received 1`. */
+/** Matches valibot's generated messages, which include the value: `Invalid length: Expected >=3 but received 1`. */
 const MADE = /^Invalid ([^:]+): (?:Expected .* but r|R)eceived /s
 
 /** Rewrites a valibot message without the value. `what` is the word after "Invalid". `expected` can be empty. */

@@ -3,8 +3,8 @@ const PART_MIN = 3
 
 /**
  * Returns the end of an error message about a mistyped or shortened name, for example `: did you mean 'keys'?`, or an
- * empty string if no name is similar. A string is a shortened name if it's the start of exactly one name or one of the
- * words in it, for example `fail` for `failed`.
+ * empty string if no name is similar. A shortened name is the start of exactly one name or a word in it, for example
+ * `fail` for `failed`.
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names

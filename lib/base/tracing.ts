@@ -1,6 +1,6 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Tracing channels for node:diagnostics_channel, which cost next to nothing without subscribers. Each operation
+// Tracing channels for node:diagnostics_channel, with next to no cost unless there are subscribers. Each operation
 // publishes an object and adds values until it ends. See examples/opentelemetry.ts for how to create spans.
 
 /** An API request, published on the `business-api:request` channel. */
@@ -103,7 +103,7 @@ export interface PurgeStep extends TimedStep {
   readonly lagMs: number | null
 }
 
-/** All channels. Their names are part of the public API. */
+/** All channels. The names are part of the public API. */
 export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>
@@ -124,10 +124,10 @@ export const channels: {
 }
 
 /**
- * Runs an operation and publishes a trace of it to the channel's subscribers.
+ * Runs an operation and publishes a trace to the channel's subscribers.
  *
  * @param describe creates the object to publish. Only called if the channel has subscribers
- * @param work receives that object so it can add values as they become known, or `undefined` if nobody is subscribed
+ * @param work receives that object to add values as soon as they're known, or `undefined` if there are no subscribers
  */
 export function trace<Trace extends object, T>(
   channel: TracingChannel<object, Trace>,
@@ -142,7 +142,7 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes the value its promise resolves to. Ours resolves to undefined, because responses
+  // tracePromise() publishes the value the promise resolves to. Ours resolves to undefined because responses
   // contain customer data.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)

@@ -64,7 +64,7 @@ export class ApiError extends Error {
   readonly status: number | null
   /** The request id to report to the API's operator, or `null` if the API didn't respond. */
   readonly requestId: string | null
-  /** How long the API asks us to wait, in milliseconds and up to one day, or `null` if it doesn't say. */
+  /** How long to wait according to the API, in milliseconds and up to one day. `null` if the API doesn't say. */
   readonly retryAfterMs: number | null
   /** `true` if the same call may succeed later. */
   readonly isTransient: boolean

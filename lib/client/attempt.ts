@@ -28,7 +28,7 @@ export interface AnswerBody {
   readonly openapi?: unknown
 }
 
-/** Returns a response's data, or `undefined` if it has the wrong shape. */
+/** Returns a response's data, or `undefined` if the shape is wrong. */
 export type ReadData<Data> = (body: AnswerBody) => Data | undefined
 
 type AttemptOptions = Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs' | 'maxResponseBytes'>

@@ -1,6 +1,6 @@
 import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '../base/options.ts'
 
-/** Options for `createApiClient`. They're only read once. */
+/** Options for `createApiClient`. Only read once. */
 export interface ApiClientOptions {
   /** The API's URL without `/api/v1`, but with any mount path, for example `https://app.example/platform`. */
   readonly url: string

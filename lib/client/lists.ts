@@ -83,8 +83,8 @@ function placeOf({ protocol, host }: URL): string {
 }
 
 /**
- * Returns the next page's URL, resolved against the request's URL, or `null` on the last page. We reject links to other
- * origins, which would receive the key, and links to pages that we've already read.
+ * Returns the next page's URL, resolved against the request's URL, or `null` on the last page. We reject links to
+ * another origin, which would receive the key, and links to pages that we've already read.
  */
 function readNext(
   headers: Headers,

@@ -9,7 +9,7 @@ export function isFetchRequest(request: IncomingMessage | Request): request is R
 
 /**
  * A body that the host has already read. Next.js, Bun, Deno and Workers pass something else as the second argument to a
- * fetch handler, which we ignore if it has neither of these properties.
+ * fetch handler. We ignore anything that has neither of these properties.
  */
 export interface FetchBody {
   /** The raw body, used instead of the request's own body. */
@@ -38,7 +38,7 @@ export function fromFetch(request: Request, given?: unknown): FetchRequest {
   }
 }
 
-/** A request that knows whether its body was read. */
+/** A request that knows whether the body was read. */
 export interface FetchRequest extends ApiRequest {
   /** Returns `true` if there's no body, or if the host or our code has read all of it. */
   isRead(): boolean

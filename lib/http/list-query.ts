@@ -30,13 +30,13 @@ const OWN_ID_MAX = 64
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
 /**
- * Parses a list's query string (see section 4 of the spec): `limit` and either `before` or `updatedSince`. Unrelated
- * parameters are ignored.
+ * Parses a list's query string (see section 4 of the spec): `limit` and either `before` or `updatedSince`.
+ * Ignores unrelated parameters.
  *
  * @param query everything after the `?`, can be empty
  * @param ids the kind of ids in the list, or the pattern for ids chosen by the host
  * @returns the page, or a 422 rejection for an invalid value, repeated parameter, or a name from another API. We don't
- *   throw it because the API key must be checked before the query
+ *   throw the rejection because the API key must be checked before the query
  */
 export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest | Refusal {
   if (query === '') return DEFAULT_PAGE
@@ -60,7 +60,7 @@ export function readListQuery(query: string, ids: IdKind | RegExp): PageRequest 
   return more.length === 0 && isIdLike(before, ids) ? { limit, before } : refusals.invalidBefore(ids)
 }
 
-/** Parses `limit` (1 to 200, defaults to 50). Returns `null` if it's invalid or repeated. */
+/** Parses `limit` (1 to 200, defaults to 50). Returns `null` for an invalid or repeated value. */
 function readLimit(values: readonly string[]): number | null {
   const [value] = values
   if (value === undefined) return LIMIT_DEFAULT
@@ -74,10 +74,10 @@ export function isIdLike(text: string, ids: IdKind | RegExp): boolean {
   return text.startsWith(`${ids}_`) && AFTER_PREFIX.test(text.slice(ids.length + 1))
 }
 
-/** Parses `updatedSince`, which is a time or {@link syncToken}. Returns `null` if it's invalid or repeated. */
+/** Parses `updatedSince`, which is a time or {@link syncToken}. Returns `null` for an invalid or repeated value. */
 function readSince([value, ...more]: readonly string[]): Since | null {
   if (value === undefined || more.length > 0) return null
-  // If a plus sign isn't URL-encoded, it arrives as a space.
+  // A plus sign that isn't URL-encoded arrives as a space.
   const time = value.replace(/ (?=\d\d:\d\d$)/, '+')
   if (isIsoMoment(time)) {
     const ms = Math.min(Math.max(Date.parse(time.toUpperCase()), 0), TIME_MAX)
@@ -125,12 +125,12 @@ export function nextLink(
 }
 
 /**
- * Returns a list's URL for the `Link` header. It's absolute if there's a `baseUrl`. Otherwise it's relative to the
- * request, so it works with any mount path or proxy. We never use just `?limit=…` because Java resolves URLs according
- * to RFC 2396, which would drop the last path segment.
+ * Returns a list's URL for the `Link` header. With a `baseUrl`, the URL is absolute. Otherwise it's relative to the
+ * request, so any mount path or proxy works. We never use just `?limit=…` because Java resolves URLs according to RFC
+ * 2396, which would drop the last path segment.
  *
  * @param path the list's path, for example `/api/v1/clients`
- * @param target the request's target. If it ends with a slash, the URL has to go up one segment
+ * @param target the request's target. After a trailing slash, the URL has to go up one segment
  */
 export function listUrl(path: string, baseUrl: string | undefined, target = path): string {
   const slash = pathOf(target).endsWith('/') ? '/' : ''

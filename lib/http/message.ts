@@ -1,5 +1,5 @@
 /**
- * A request as our handlers see it, no matter if it came from node:http, a framework or fetch. Creating a framework's
+ * A request in the form our handlers need, whether it came from node:http, a framework or fetch. Creating a framework's
  * request or a `Request` would take several times longer than the handler itself.
  */
 export interface ApiRequest {

@@ -4,8 +4,8 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler that can be called in several ways. None of them use `this`, and all errors become responses. A
- * call only rejects if the host's own `next` throws.
+ * A request handler that can be called in several ways. `this` is never used, and all errors become responses. A call
+ * only rejects if the host's own `next` throws.
  */
 export interface Mounted {
   /** For node:http and Express. Calls `next` (if there is one) for all paths outside the API. */
@@ -16,15 +16,15 @@ export interface Mounted {
   /**
    * The fetch version on its own, for example `export const GET = api.fetch`.
    *
-   * @param given the body, if the host has already read it. We ignore what frameworks pass here, like `{ params }` in
-   *   Next.js or the environment in Workers
+   * @param given the body, if the host has already read it. Anything else that frameworks pass here, like `{ params }`
+   *   in Next.js or the environment in Workers, is ignored
    */
   fetch(this: void, request: Request, given: FetchBody): Promise<Response>
   // This overload must come last, because that's the one Next.js checks a route's types against.
   fetch(this: void, request: Request): Promise<Response>
 }
 
-/** What adapters know about a request. */
+/** A request's details, as known to the adapters. */
 export interface Received {
   /** The host's request object, which may contain a session set by middleware. */
   readonly raw: IncomingMessage | Request
@@ -36,7 +36,7 @@ export interface Received {
   readonly publicPath: string
 }
 
-/** A handler for adapters to call. Its methods never reject. */
+/** A handler for adapters to call. None of the methods reject. */
 export interface Handler {
   /** Handles a request. Returns `null` if the path is unknown, so the host can try other routes. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>

@@ -80,9 +80,9 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Returns `true` if a string is a raw body rather than one that a parser has already decoded from JSON, which we must
- * not decode again. A decoded string is always shorter than the body because the quotes are gone. If we don't know the
- * length, we assume it's decoded.
+ * Returns `true` if a string is a raw body. If a parser has already decoded the string from JSON, we must not decode it
+ * again. A decoded string is always shorter than the body because the quotes are gone. Without a known length, we
+ * assume the string is decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -147,7 +147,7 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
 
 /**
  * Discards the rest of a body. If we closed the connection immediately, the reply could get lost. If we never closed
- * it, an endless body would keep it open.
+ * the connection, an endless body would keep it open.
  */
 function drain(request: NodeRequest, onEnd: () => void): void {
   const timer = setTimeout(() => request.destroy(), LINGER_MS)

@@ -25,8 +25,8 @@ export interface ErrorContext {
 export type Report = (error: unknown, context: ErrorContext, message?: string) => void
 
 /**
- * Creates a function that reports failures. It logs a line without secrets and only passes the complete error to
- * `onError`. If either one fails, the caller still gets a response and the process keeps running.
+ * Creates a function that reports failures. The log line never contains secrets, and only `onError` gets the complete
+ * error. If either one fails, the caller still gets a response and the process keeps running.
  */
 export function createReport(
   logger: Logger,
@@ -38,7 +38,7 @@ export function createReport(
   return (error, context, message = 'Request failed') => {
     logger[context.status === 503 ? 'warn' : 'error']({ ...context, error: describeError(error) }, message)
     try {
-      // The host's function may be async despite its type.
+      // The host's function may be async despite the type.
       Promise.resolve(onError(error, context)).catch((failure) => logFailure(failure, context))
     } catch (failure) {
       logFailure(failure, context)

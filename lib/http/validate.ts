@@ -5,7 +5,7 @@ import { refusals } from './refusal.ts'
 /**
  * Validates input and returns a copy without unknown fields.
  *
- * @throws `Refusal` with status 422, which lists each invalid field and its rule
+ * @throws `Refusal` with status 422, listing each invalid field and the rule
  */
 export function validate(schema: v.GenericSchema, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -41,7 +41,7 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
  * Validates a part of a request against the host's schema.
  *
  * @param part the prefix for field names in messages, for example `query `
- * @throws `Refusal` with status 422, which lists each invalid field and its rule
+ * @throws `Refusal` with status 422, listing each invalid field and the rule
  */
 export function validateOwn(schema: StandardSchema, value: unknown, part: string): unknown {
   const checked = checkValue(schema, value)

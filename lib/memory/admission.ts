@@ -29,7 +29,7 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
  * Decides whether to admit a request and, if so, reads a page of the caller's records.
  *
  * @param recordsOf returns the records to list
- * @param represent returns a record as the API shows it
+ * @param represent returns a record in the API's format
  */
 export function admitToPage<T, Representation>(
   memory: Memory,

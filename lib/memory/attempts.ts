@@ -176,7 +176,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
 
 // --- The health of endpoints ---
 
-/** Updates an endpoint's health after a batch of attempts. Returns `null` if none of them failed or it was removed. */
+/** Updates an endpoint's health after a batch of attempts. Returns `null` if no attempt failed or it was removed. */
 function judge(
   endpoint: StoredEndpoint,
   results: readonly AttemptResult[],
@@ -198,7 +198,7 @@ function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** Returns an endpoint's health if this result, written earlier, made it failing or disabled it, otherwise `null`. */
+/** Returns an endpoint's health if this earlier result made it failing or disabled it, otherwise `null`. */
 function recall(endpoint: StoredEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null

@@ -54,7 +54,7 @@ export function recordEntry(memory: Memory, { audit }: Organization, entry: Audi
   audit.set(entry.id, buildEntry(memory, entry))
 }
 
-/** Records an entry shared by several calls, which add to the counts in its details. */
+/** Records an entry shared by several calls, each adding to the counts in `details`. */
 export function countInEntry(
   memory: Memory,
   { audit }: Organization,

@@ -10,7 +10,6 @@ import { showClient } from './clients.ts'
 import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-/** A record to backfill. */
 interface BackfillRecord {
   readonly id: string
   readonly businessId: string | null
@@ -89,7 +88,7 @@ function recordsOf(organization: Organization, type: BackfillType): BackfillReco
   }))
 }
 
-/** Returns the ids of records whose own event was (or is about to be) delivered to the endpoint. */
+/** Returns the ids of records whose own event was delivered to the endpoint or is about to be. */
 function announcedTo(
   organization: Organization,
   endpoint: StoredEndpoint,

@@ -5,13 +5,12 @@ import { judgeKey, storeReply } from './creation.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Whether a change is allowed, and how to write it. */
+/** Whether a change is allowed, and how to write the result. */
 export type Decision<Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {
       /** The changed record. */
       readonly representation: Representation
-      /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
       /** Additional values for the events' placeholders, on top of the record's fields. */

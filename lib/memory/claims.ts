@@ -104,7 +104,7 @@ function spendRate(
   return { allowance, nextInMs: spend(rate, allowance, token, now) }
 }
 
-/** Separates deliveries whose bodies fit together from those with a body that's too large on its own. */
+/** Separates deliveries whose bodies fit together from those with an oversized body. */
 function cutToBytes(
   deliveries: readonly StoredDelivery[],
   maxBytes: number,
@@ -131,7 +131,7 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** Finds deliveries from an earlier claim whose response was lost. Skips removed endpoints (they have no secret). */
+/** Finds deliveries from an earlier claim whose response was lost. Skips removed endpoints, which have no secret. */
 function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved

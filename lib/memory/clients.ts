@@ -37,7 +37,7 @@ export function createClientStore(memory: Memory): ClientStore {
   }
 }
 
-/** Returns a client along with its business, as the API shows it. */
+/** Returns a client, including the business, in the API's format. */
 export function showClient({ businessId, ...client }: ClientRow, { records }: Organization): Client {
   const business = records.business.get(businessId)
   if (!business) throw new TypeError('Cannot show a client without a business')

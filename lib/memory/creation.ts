@@ -16,7 +16,7 @@ export interface KeyHolder {
   readonly now: number
 }
 
-/** A copy of a creation, with its organization. */
+/** A copy of a creation, including the organization. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
 /** Copies a creation, so the caller can't change the stored record later. */
@@ -69,8 +69,8 @@ export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
 
 /**
- * Writes the idempotency entry, the events and their deliveries, and calls `write` for the record. Anything that an
- * earlier call for the same creation has already written is kept.
+ * Writes the idempotency entry, the events and deliveries, and calls `write` for the record. Keeps anything that an
+ * earlier call for the same creation has already written.
  *
  * @param write may only throw before it changes anything
  * @param facts values for the placeholders in the reply and the events

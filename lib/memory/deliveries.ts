@@ -98,7 +98,7 @@ function listDeliveries(
     .map(show)
 }
 
-/** Returns a delivery, including its event's body and all attempts. */
+/** Returns a delivery, including the event body and all attempts. */
 function getDelivery(
   memory: Memory,
   { deliveries }: Organization,
@@ -149,7 +149,7 @@ function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Sends an event to one endpoint. If it doesn't have a delivery yet, a skipped one is created first. */
+/** Sends an event to one endpoint. Creates a skipped delivery first if there isn't one yet. */
 function redeliverEvent(
   memory: Memory,
   organization: Organization,
@@ -171,7 +171,7 @@ function redeliverEvent(
   return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
 }
 
-/** Cancels a pending delivery. Returns `false` if it wasn't pending. */
+/** Cancels a pending delivery. Returns `false` if the delivery wasn't pending. */
 function cancelDelivery(
   memory: Memory,
   organization: Organization,

@@ -14,8 +14,8 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines because it's easier to follow all changes to an endpoint, including audit entries and repeated
-// calls, when they're in one place.
+// Longer than 250 lines because all changes to an endpoint, including audit entries and repeated calls, are easier to
+// follow in one place.
 
 /** Creates the in-memory slice for webhook endpoints. */
 export function createEndpointStore(memory: Memory): EndpointStore {
@@ -174,7 +174,7 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** Returns what an attempt needs to know about its endpoint. */
+/** Returns the endpoint details that an attempt needs. */
 export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
   const { record } = endpoint
   const fields = Object.fromEntries(SENT_FIELDS.map((field) => [field, structuredClone(record[field])]))
@@ -183,7 +183,7 @@ export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget 
   return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
-/** What audit entries call each change, in order, and the field that it refers to. */
+/** Change names for audit entries, in order, each with the field that changed. */
 const CHANGEABLE = [
   ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],

@@ -58,7 +58,7 @@ function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   return { ...row, amount: exact ?? record.amount }
 }
 
-/** Returns `true` if this is a payment whose invoice is in the batch but differs from the stored one. */
+/** Returns `true` for a payment if the invoice is in the batch but differs from the stored one. */
 function isOfDifferentInvoice(
   given: readonly ImportedRecord[],
   states: readonly ImportState[],

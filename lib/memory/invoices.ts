@@ -137,7 +137,6 @@ function theInvoice(id: string) {
   }
 }
 
-/** Returns an invoice as the API shows it. */
 function shown(invoice: InvoiceRow): Invoice {
   return shownFields<Fields, Invoice>(invoiceTable, invoice)
 }

@@ -69,7 +69,6 @@ export function createLeadStore(memory: Memory): LeadStore {
   }
 }
 
-/** Returns a lead as the API shows it. */
 const shown = (lead: LeadRow): Lead => shownFields(leadTable, lead)
 
 function convert(

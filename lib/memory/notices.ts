@@ -5,7 +5,6 @@ import type { Memory, StoredApiKey, StoredEndpoint } from './state.ts'
 /** The expiry time in the latest notice, and the token of the call that received the notice. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
-/** Something that expires. */
 interface Ending {
   readonly of: StoredEndpoint | StoredApiKey
   readonly expiresAt: number
@@ -59,7 +58,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Claims expiring secrets or keys. Those that this token has already claimed come first, so a retry finds them all. */
+/** Claims expiring secrets or keys. Anything this token has already claimed comes first, so a retry finds all of it. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

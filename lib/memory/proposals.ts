@@ -60,7 +60,6 @@ export function createProposalStore(memory: Memory): ProposalStore {
   }
 }
 
-/** Returns a proposal as the API shows it. */
 const shown = (proposal: ProposalRow): Proposal => shownFields(proposalTable, proposal)
 
 function stored(row: ProposalRow): Omit<StoredProposal, 'updatedAt'> {

@@ -11,9 +11,9 @@ import type { SyncedRecords } from './synced-records.ts'
 /** How to read one kind of record. */
 export interface ReadSlice<Row, Shown, Stored, Filter> {
   records(organization: Organization): SyncedRecords<Row>
-  /** Returns a record as the API shows it. */
+  /** Returns a record in the API's format. */
   shown(row: Row, organization: Organization): Shown
-  /** Returns a record as the host sees it, but without its last-modified time. */
+  /** Returns a record in the host's format, but without the last-modified time. */
   stored(row: Row, organization: Organization): Stored
   isWanted(record: Stored, filter: Filter): boolean
   /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
@@ -62,7 +62,7 @@ export function createRecord<Row extends Identified>(
   return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
-/** Sets some of a record's fields. `shown` returns the record as the API shows it. Defaults to the record as stored. */
+/** Sets some of a record's fields. `shown` returns the record in the API's format. Defaults to the record as stored. */
 export function changeRecord<
   Row extends Identified & { readonly status: string },
   Shown extends object = Row,

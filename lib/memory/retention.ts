@@ -8,7 +8,6 @@ import { purgeActivity } from './activity.ts'
 import { countInEntry } from './audit.ts'
 import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
-/** An event and its organization. */
 interface OldEvent {
   readonly organization: Organization
   readonly event: StoredEvent

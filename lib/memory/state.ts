@@ -76,7 +76,7 @@ export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly endpoint: StoredEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
-  /** `true` if this is a backfill, which is sent after all of the organization's other deliveries. */
+  /** `true` for a backfill, which is sent after all of the organization's other deliveries. */
   readonly isBackfill: boolean
 }
 
@@ -116,7 +116,7 @@ export interface Organization {
   readonly changes: Map<string, Set<string>>
   /** Entries by operation and key. See `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
-  /** Events in the order they were recorded. */
+  /** Events in insertion order. */
   readonly events: Map<string, StoredEvent>
   readonly endpoints: Map<string, StoredEndpoint>
   readonly deliveries: Map<string, StoredDelivery>
@@ -144,9 +144,9 @@ export interface Memory {
   remove(id: string): void
   /** Key owners by digest. This is the only lookup that doesn't start with an organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries that are being sent, across all organizations, in the order they were claimed. */
+  /** Deliveries that are being sent, across all organizations, in claim order. */
   readonly sending: Set<StoredDelivery>
-  /** Changes a delivery and moves it to the collection for its new state (pending, sending or none). */
+  /** Changes a delivery and moves it to the collection for the new state (pending, sending or none). */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }

@@ -42,8 +42,8 @@ export interface MemoryStore<Own extends Service = Service> extends BusinessApiS
 const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
 
 /**
- * Creates an in-memory store. Use it in tests, or read its code, which is the shortest implementation of {@link
- * BusinessApiStore}. Methods run one at a time, so they're atomic and never return `in_progress`.
+ * Creates an in-memory store. Use it in tests, or read the code, which is the shortest implementation of {@link
+ * BusinessApiStore}. Methods run one at a time, so every call is atomic and the outcome is never `in_progress`.
  *
  * @example
  * ```ts

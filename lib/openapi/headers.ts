@@ -25,7 +25,7 @@ export function headerRefs(names: readonly string[]): Record<string, { $ref: str
 
 // --- Declarations ---
 
-/** Returns `components.headers`, which has every header used in a response. */
+/** Returns `components.headers` with every header used in a response. */
 export function buildHeaders(
   rateLimits: RateLimits | null,
   baseUrl: string | undefined,

@@ -51,7 +51,7 @@ export function buildInfo(options: InfoOptions): object {
   }
 }
 
-/** The tag that contains the guide. If it were in `info`, generators would copy it to the top of every file. */
+/** The tag that contains the guide. Generators would copy the guide to the top of every file if we put it in `info`. */
 const GUIDE_TAG = 'Guide'
 
 /** Returns `tags` in alphabetical order, as linters require. */
@@ -251,7 +251,7 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
 
 const REPLAY_DAYS = IDEMPOTENCY_WINDOW_MS / (24 * 60 * 60 * 1000)
 
-/** Returns the length limits for an input's fields, taken from its schema. */
+/** Doesn't list any statuses, because only the host's function knows which ones are possible. */
 function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): string[][] {
   const fields = Object.entries(components[inputName]?.properties ?? {})
   return fields.flatMap(([name, field]) => {

@@ -108,7 +108,7 @@ function tryExampleOf(schema: v.GenericSchema): unknown {
   try {
     return exampleOf(schema)
   } catch {
-    // Some part of the schema doesn't have an example, so there's no complete one.
+    // Part of the schema doesn't have an example, so we omit the whole example.
     return undefined
   }
 }

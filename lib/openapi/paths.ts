@@ -80,7 +80,7 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   })
 }
 
-/** The parts of an operation that its declaration doesn't have. */
+/** The parts of an operation that aren't in the declaration. */
 interface OperationParts {
   /** Appended to the description. */
   readonly more?: string

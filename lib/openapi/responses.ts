@@ -136,7 +136,7 @@ function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions)
   }
 }
 
-/** Returns each input's rejection of an empty object, and the rejections of idempotency keys. */
+/** Returns the rejection of an empty object for each input, and the rejections of idempotency keys. */
 function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   const creates = operations.filter((route): route is CreateRoute => route.method === 'POST')
   return {
@@ -164,7 +164,7 @@ function refusalOf(act: () => unknown): Refusal {
 /** Statuses without rate limit headers, because they can be sent before we know the key or without the store. */
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
-/** Describes a response. Its examples are one or more rejections with the same status. */
+/** Describes a response. The examples are one or more rejections with the same status. */
 export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =

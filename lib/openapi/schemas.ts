@@ -16,7 +16,7 @@ export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 
 /** The document's schemas. */
 export interface Schemas {
-  /** `components.schemas` by name. Each one has a complete example. */
+  /** `components.schemas` by name, each with a complete example. */
   readonly components: Readonly<Record<string, JsonSchema>>
   /** Returns a named schema's example. */
   exampleOf(name: string): JsonValue
@@ -32,9 +32,9 @@ export interface NamedSchema {
 }
 
 /**
- * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for rules that JSON Schema can't express, because
- * the document must not be less strict than the API. We convert them in one go because each conversion goes through
- * all of them.
+ * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for rules that JSON Schema can't express, because the
+ * document must not be less strict than the API. We convert everything in one go, since each conversion has to visit
+ * all the schemas anyway.
  *
  * @param named the schemas for `components.schemas`
  * @throws `Error` for an unsupported action
@@ -46,7 +46,7 @@ export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Sch
     CONVERSION,
   )
   const examples = new Map(
-    // These schemas only describe JSON, so their examples are JSON.
+    // These schemas only describe JSON, so the examples are JSON.
     entries.map(([name, { schema, example }]) => [name, (example ?? exampleOf(schema)) as JsonValue]),
   )
   for (const [name, schema] of Object.entries(components)) {
@@ -71,8 +71,8 @@ export function schemaRef(name: string): { $ref: string } {
 }
 
 /**
- * Sets `maxLength` on strings that don't have one, so every string in the document is limited. We use the maximum body
- * size, since a longer string wouldn't fit.
+ * Sets `maxLength` on all strings that don't have a limit yet. We use the maximum body size, since a longer
+ * string wouldn't fit.
  */
 export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   for (const property of Object.values(schema.properties ?? {})) {
@@ -124,7 +124,7 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
 }
 
-/** Config for the host's schemas, which don't have names yet and keep their descriptions. */
+/** Config for the host's schemas, which are still unnamed and keep their descriptions. */
 const OWN_CONVERSION: ConversionConfig = {
   ...CONVERSION,
   overrideRef: ({ referenceId }) => `#/$defs/${referenceId}`,
@@ -132,10 +132,9 @@ const OWN_CONVERSION: ConversionConfig = {
     context.valibotAction.type === 'metadata' ? undefined : convertAction(context),
 }
 
-// Patterns in the document must work in ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET, with or without a Unicode
-// mode, so they only use ASCII, escapes up to \x7f, and no \s, \w or \d. They match a few strings that the API rejects.
+// Patterns must work in ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET, with or without a Unicode mode, so we only
+// use ASCII, escapes up to \x7f, and no \s, \w or \d. A few matching strings are still rejected by the API.
 
-/** Matches strings without NUL. */
 const STORABLE_PATTERN = '^[^\\x00]*$'
 
 /** Matches email addresses, but allows non-ASCII whitespace and control characters. */

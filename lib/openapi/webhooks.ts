@@ -22,7 +22,7 @@ const envelopeId = field.id('evt', 'The event: the same on every attempt. Dedupl
 
 /**
  * Returns the schemas for all webhook bodies (see section 6 of the spec) and their `data`, for example
- * `ClientCreatedEvent` and `ClientCreatedEventData`. If the data didn't have a name, generators would number the types.
+ * `ClientCreatedEvent` and `ClientCreatedEventData`. Without a name for the data, generators would number the types.
  *
  * @throws `TypeError` if we don't know the JSON Schema for one of the host's events
  */
@@ -90,7 +90,7 @@ function buildWebhook(type: string, service: Service, schemas: Schemas): object 
     operationId: `on${schemaName(type)}`,
     tags: [WEBHOOK_TAG],
     ...(own ? ownText(own) : eventText(eventSchemas[type as EventType])),
-    // Subscribers authenticate the service by its signature, not a bearer token.
+    // Subscribers authenticate the service by the signature, not a bearer token.
     security: [],
     parameters: [eventId, eventTypeParameter(type, service.headerPrefix), ...others],
     requestBody: {

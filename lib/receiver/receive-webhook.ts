@@ -15,13 +15,12 @@ import { verifyWebhook } from '../webhooks/signature.ts'
 
 /**
  * Receives a webhook as a subscriber (see section 6 of the spec). Reads the raw body, verifies the signature and
- * returns the event. Respond with a 2xx within 10 seconds, then process the event. With any other response, the webhook
- * will be sent again.
+ * returns the event. Respond with a 2xx within 10 seconds, then process the event. Any other response causes a retry.
  *
  * @typeParam Own the service's own event types and their data, for example `EventsOf<typeof service>`
  * @param request a request from node:http or Express, or a fetch `Request`. If a body parser has already read the body,
- *   it must have kept the bytes (`express.raw({ type: '*\/*' })` or `req.rawBody`), because re-serialized JSON doesn't
- *   match the signature
+ *   the bytes must have been kept (`express.raw({ type: '*\/*' })` or `req.rawBody`), because re-serialized JSON
+ *   doesn't match the signature
  * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for invalid
  *   options or bodies
  *

@@ -85,12 +85,12 @@ export const businessEvents = {
 
 // --- Store ---
 
-/** Filters businesses. It's empty because there's nothing to filter by. */
+/** Filters businesses. Empty because there's nothing to filter by. */
 export type BusinessFilter = Readonly<Record<string, never>>
 
 /** The part of a store that manages businesses. Note: creating a client also creates a business. */
 export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
-  /** Writes the business, its events and the idempotency entry in one transaction. */
+  /** Writes the business, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Business>): Promise<CreationOutcome>
 
   /**
@@ -100,10 +100,10 @@ export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
-/** All fields in schema order, which is their order in the stored JSON. */
+/** All fields in schema order, as in the stored JSON. */
 const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[]
 
-/** Builds a business from validated input, along with its `business.created` event. */
+/** Builds a business from validated input, along with a `business.created` event. */
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,

@@ -30,14 +30,14 @@ export const CreateClientInputSchema = CreateBusinessInputSchema
 export type Client = v.InferOutput<typeof ClientSchema>
 /** A client, as returned to the host. */
 export interface StoredClient extends Client, Updated {}
-/** The validated CreateClientInput, which has the fields of a new business. */
+/** The validated CreateClientInput, with the fields of a new business. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 /** The client fields that can be changed. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
 
 // --- Columns ---
 
-/** The client columns, which are stored in the business's row. */
+/** The client columns, stored in the business's row. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
   idKind: 'cli',
@@ -76,7 +76,7 @@ export interface ClientFilter extends StatusFilter {
 
 /** The part of a store that manages clients. */
 export interface ClientStore extends ListedReads<Client, StoredClient, ClientFilter> {
-  /** Writes the client, its business, the events and the idempotency entry in one transaction. */
+  /** Writes the client, the business, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
 
   /** Changes a client's status or revenues. */
@@ -100,7 +100,7 @@ export const clientOperations: Operations = {
 }
 
 /**
- * Builds a client from validated input, along with its `business.created` and `client.created` events, in this order.
+ * Builds a client from validated input, along with a `business.created` and a `client.created` event, in this order.
  */
 export function newClient(input: CreateClientInput, context: WriteContext): PreparedCreation<Client, Client> {
   const { record: business, events } = newBusiness(input, context)

@@ -1,6 +1,6 @@
 import type { IdKind } from '../base/ids.ts'
 
-/** The columns for one kind of record. We derive SQL, imports, exports, erasure and privileges from them. */
+/** The columns of a kind of record. We derive SQL, imports, exports, erasure and privileges from these. */
 export interface RecordTable<Fields extends object = object> {
   /** Part of the name of the SQL function that returns the record, for example `client_representation`. */
   readonly kind: string
@@ -24,7 +24,7 @@ export interface Column {
   readonly isChangeable?: true
   /** If `true`, the API doesn't return this field. It's only used in imports, exports and the host's own reads. */
   readonly isHidden?: true
-  /** What to replace personal data with when it's erased. Absent if the column doesn't contain personal data. */
+  /** The replacement for personal data when erased. Absent if the column doesn't contain personal data. */
   readonly forgotten?: string | null
 }
 
@@ -42,7 +42,7 @@ export type ColumnType =
 /** The name given to an erased signatory or business. */
 export const FORGOTTEN_NAME = 'Deleted'
 
-/** A column with its field and SQL name. */
+/** A column with the field and SQL name. */
 export interface NamedColumn extends Column {
   readonly field: string
   readonly name: string

@@ -7,12 +7,12 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the time we use in all examples, so they match each other. */
+/** The ids and the time for all examples, to make them match. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**
- * Builds example `data` for an event type. If one of the API's create operations publishes the event, we run it with
- * its example input. Otherwise we assemble the data from the fields' examples.
+ * Builds example `data` for an event type. If a create operation in the API publishes the event, we run the operation
+ * with its example input. Otherwise we assemble the data from the fields' examples.
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
@@ -28,7 +28,7 @@ export function exampleOfType(owner: EventOwner, type: string): unknown {
 /** The create operations. We only call `prepare`, so they don't need a store. */
 const CREATIONS = createRoutes({} as RecordSlices).filter((route) => route.method === 'POST')
 
-/** Runs all create operations and returns their events' data by type. */
+/** Runs all create operations and returns the events' data by type. */
 function created(): ReadonlyMap<string, unknown> {
   const events = CREATIONS.flatMap(
     ({ input, prepare }) => prepare(v.parse(input, exampleOf(input)), EXAMPLE_CONTEXT).events,

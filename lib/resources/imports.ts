@@ -66,23 +66,22 @@ export type ImportOutcome =
   | { readonly outcome: 'imported'; readonly states: readonly ImportState[] }
   | {
       readonly outcome: 'refused'
-      /** The rejected records, by their index in the batch. */
+      /** The rejected records, by index in the batch. */
       readonly refusals: readonly { readonly index: number; readonly reason: ImportRefusal }[]
     }
 
 /** The part of a store that imports existing records. */
 export interface ImportStore {
   /**
-   * Imports records without publishing events. Writes all of them or none. Existing records are compared but
-   * not changed. Businesses and invoices are written before the records that reference them, so a batch can be
-   * in any order.
+   * Imports records without publishing events. Either all of them are written or none. Existing records are compared
+   * but not changed. Businesses and invoices are written before records that reference them, so any order works.
    *
-   * Importing a payment doesn't change its invoice, because `amountPaid` already includes every payment that wasn't
+   * Importing a payment doesn't change the invoice, because `amountPaid` already includes every payment that wasn't
    * reversed. If an invoice in the batch differs from the existing one, its new payments count as different, too.
    *
    * Each series' counter is raised to the highest number added, so new records get higher numbers.
    *
-   * @param records their ids, numbers and client businesses must be unique, which the caller has already checked
+   * @param records the caller must have checked that ids, numbers and client businesses are unique
    */
   write(organizationId: string, records: readonly ImportedRecord[]): Promise<ImportOutcome>
 }

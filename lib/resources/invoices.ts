@@ -55,10 +55,10 @@ export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueD
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** Why a change to an invoice was rejected even though its status allows it. */
+/** Why a change to an invoice was rejected even though the status allows it. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
-/** A payment on an invoice, or the reversal of one. */
+/** A payment on an invoice, or a reversal. */
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
@@ -77,7 +77,7 @@ export interface PaymentRow extends Payment {
   readonly invoiceId: string
 }
 
-/** A payment and what it does to the invoice. */
+/** A payment and its effect on the invoice. */
 export interface Settlement {
   /** The amount is ignored for a reversal. */
   readonly payment: Payment
@@ -218,8 +218,8 @@ export const invoiceEvents = {
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
 /**
- * Filters invoices. Omitted properties match everything. Times are ISO 8601. In the host's calls, they need a time zone
- * or can be a `Date`.
+ * Filters invoices. Omitted properties match everything. Stores get times in ISO 8601. The host can pass a
+ * `Date` as well.
  */
 export interface InvoiceFilter<Moment = string> extends StatusFilter {
   /** The invoice's number. Matches at most one invoice. */
@@ -231,15 +231,14 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 }
 
 /**
- * The part of a store that manages invoices. Amounts are strings with exactly as many decimal places as the currency.
- * With `dueAfter` or `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due
- * date and id.
+ * The part of a store that manages invoices. Amounts are strings in the currency's precision. With `dueAfter` or
+ * `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due date and id.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
-   * Writes the invoice, its events and the idempotency entry in one transaction, with the given number or the next one
-   * in the given series. Amounts are stored with the currency's number of decimal places. The store calculates
-   * `amountDue` and ignores the given value.
+   * Writes the invoice, the events and the idempotency entry in one transaction, with the given number or the next one
+   * in the given series. Amounts are stored in the currency's precision. The store calculates `amountDue` and ignores
+   * the given value.
    *
    * @throws `BusinessApiError` with code `already_exists` if another of the organization's invoices has the number, or
    *   with code `invalid_input` if an amount has too many decimal places or the amount paid exceeds the total
@@ -255,7 +254,7 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   /**
    * Adds a payment to the amount paid. Rejected with reason `too_fine` if the payment has more decimal places than the
    * invoice's currency, or `overpaid` if it exceeds the amount due. Events are rendered with the invoice's fields and
-   * `amount`, which is the payment's amount in the currency's precision. A replay returns `{ invoice, payment }`.
+   * `amount`, the payment's amount in the currency's precision. A replay returns `{ invoice, payment }`.
    *
    * A reversal undoes an entire payment, once. It adds a payment with a negative amount, sets `reversedBy` on the
    * original payment and writes the audit entry. Payments and reversals are idempotent.
@@ -276,11 +275,11 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   ): Promise<readonly Payment[] | null>
 
   /**
-   * Sets invoices that are due to `overdue` if they're `issued` or `partially_paid` and have an amount due. Handles up
-   * to `limit` invoices per call, each only once, and skips those that another transaction is changing.
+   * Sets due invoices to `overdue` if the status is `issued` or `partially_paid` and there's an amount due. Handles up
+   * to `limit` invoices per call, each only once, and skips any that another transaction is changing.
    *
-   * @returns the marked invoices. If there are fewer than the limit, there's nothing left to mark. If a call is retried
-   *   because its result was lost, includes only the invoices marked by the retry
+   * @returns the marked invoices. If there are fewer than the limit, there's nothing left to mark. When retrying after
+   *   a lost result, includes only the invoices marked by the retry
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }

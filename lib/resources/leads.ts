@@ -40,13 +40,13 @@ export const CreateLeadInputSchema = v.object({
 
 /** A lead. `scoreBand` is derived from `leadScore`. See {@link scoreBand}. */
 export type Lead = v.InferOutput<typeof LeadSchema>
-/** The validated CreateLeadInput, which is just the `businessId`. */
+/** The validated CreateLeadInput, just the `businessId`. */
 export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 
 /** The lead fields that can be changed. */
 export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
 
-/** A conversion, which marks the lead as won and turns its business into a client. */
+/** A conversion. Marks the lead as won and turns the business into a client. */
 export interface Conversion {
   /** The lead's new stage. */
   readonly stage: string
@@ -65,13 +65,13 @@ export interface LeadFacts {
   readonly client?: Client
 }
 
-/** A won lead and the client that its business has become. */
+/** A won lead and the resulting client. */
 export interface ConvertedLead {
   readonly lead: Lead
   readonly client: Client
 }
 
-/** A lead as returned to the host, including its business's id. */
+/** A lead as returned to the host, including the business's id. */
 export interface StoredLead extends Lead, Updated {
   readonly businessId: string
 }
@@ -131,7 +131,7 @@ export interface LeadFilter {
 /** The part of a store that manages leads. */
 export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
-   * Writes the lead, its events and the idempotency entry in one transaction. Returns `no_business` if the organization
+   * Writes the lead, the events and the idempotency entry in one transaction. Returns `no_business` if the organization
    * doesn't have a business with this id, even if another organization does. An active idempotency entry takes
    * precedence. `no_business` doesn't write anything, so the same key can succeed later.
    */
@@ -143,9 +143,9 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and turns its business into a client, unless it already is one. The change's `events` are
-   * the lead's events, like in `change`. All events are rendered with `lead` and {@link LeadFacts}. A replay returns
-   * the lead and client.
+   * Moves a lead to a stage and turns the business into a client, unless it already is one. The change's
+   * `events` are the lead's events, like in `change`. All events are rendered with `lead` and {@link LeadFacts}.
+   * A replay returns both.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
@@ -166,7 +166,7 @@ export const leadOperations: Operations = {
   },
 }
 
-/** Builds a lead from validated input, along with its `lead.created` event. */
+/** Builds a lead from validated input, along with a `lead.created` event. */
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// The host manages marketing campaigns. This library only publishes their events.
+// The host manages marketing campaigns. This library only publishes the events.
 
 // --- Events (specification, section 6) ---
 

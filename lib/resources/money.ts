@@ -26,7 +26,7 @@ export function subtract(minuend: string, subtrahend: string, decimals: number):
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Returns `true` if a number with up to three decimal places doesn't have more of them than its currency. */
+/** Returns `true` if a number with up to three decimal places fits the currency's precision. */
 export function isAsFineAs(amount: number, decimals: number): boolean {
   return Number(amount.toFixed(Math.min(3, decimals))) === amount
 }

@@ -3,8 +3,7 @@ import { rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
-// Event types defined by the host in addition to the catalogue. They're part of the service, which is where all code
-// that needs event types gets them from.
+// Event types defined by the host in addition to the catalogue. Code that needs event types gets both from the service.
 
 // --- Types ---
 
@@ -54,7 +53,7 @@ const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z
 /**
  * Defines an event type for `defineService({ events: […] })`.
  *
- * @throws `TypeError` if the name isn't in the catalogue's format, or the example doesn't match its schema
+ * @throws `TypeError` if the name isn't in the catalogue's format, or the example doesn't match the schema
  *
  * @example
  * ```ts

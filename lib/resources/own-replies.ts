@@ -1,10 +1,10 @@
 import type { ReplyStore } from '../writes/idempotency.ts'
 
-// What a route's `handle` receives, and the results that aren't plain data.
+// The argument for a route's `handle`, and the results that aren't plain data.
 
 /** A context property that only the library uses. */
 export const STATE = Symbol('state')
-/** A reply property that contains its body and headers. */
+/** A reply property with the body and headers. */
 export const REPLY = Symbol('reply')
 
 /** An admitted and validated request, as passed to a route's `handle`. */
@@ -14,7 +14,7 @@ export interface RouteContext<Params = unknown, Query = unknown, Body = unknown>
   readonly apiKey: { readonly id: string }
   /** The validated input. Path parameters are strings, and everything else is your schemas' output. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
-  /** The request id, which is also in the response and `X-Request-Id`. */
+  /** The request id, also found in the response and `X-Request-Id`. */
   readonly requestId: string
   /** Aborted once the deadline has passed and the caller has received a 503. */
   readonly signal: AbortSignal

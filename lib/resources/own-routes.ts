@@ -5,8 +5,8 @@ import { isPlain } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
-// Routes defined by the host in addition to the library's operations. They're part of the service, which is where all
-// code that needs operations gets them from.
+// Routes defined by the host in addition to the library's operations. Code that needs operations gets both
+// from the service.
 
 // --- Types ---
 
@@ -40,7 +40,7 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   /** Schema for the JSON body. By default, no body is read. Not allowed for GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
   /**
-   * Schema for the response, which must be valid JSON. If a result doesn't match, it isn't sent. The caller gets a 500
+   * Schema for the response, which must be valid JSON. A result that doesn't match isn't sent. The caller gets a 500
    * instead, and `onError` gets the reason.
    */
   readonly response: StandardSchema<Result, unknown>
@@ -125,8 +125,8 @@ const RouteDefinition = v.object({
 })
 
 /**
- * Defines a route for `defineService({ routes: […] })`. The library admits the request, validates its input and sends
- * the response, just like for its own operations. If `handle` uses a platform whose type depends on the service,
+ * Defines a route for `defineService({ routes: […] })`. The library admits the request, validates the input and sends
+ * the response, just like for built-in operations. If `handle` uses a platform whose type depends on the service,
  * annotate the constant with `Route`. Otherwise the types would be circular.
  *
  * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, if the definition is invalid
@@ -169,7 +169,7 @@ export function isIdempotent({ method, idempotent = true }: Route): boolean {
 }
 
 /**
- * Reads a service's `routes` option. Routes with fewer parameters come first because they're more specific.
+ * Reads a service's `routes` option. More specific routes come first (the ones with fewer parameters).
  *
  * @throws `TypeError` if it isn't a list, two routes are the same operation, or the service doesn't have a scope
  */

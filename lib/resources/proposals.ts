@@ -51,7 +51,7 @@ export interface ProposalSignature {
   readonly signedAt: string
 }
 
-/** A proposal as returned to the host, including its signature. */
+/** A proposal as returned to the host, including the signature. */
 export interface StoredProposal extends Proposal, Updated {
   /** `null` until the client signs. A revision removes the signature. */
   readonly signature: ProposalSignature | null
@@ -134,8 +134,8 @@ export interface ProposalFilter extends StatusFilter {
 /** The part of a store that manages proposals. */
 export interface ProposalStore extends ListedReads<Proposal, StoredProposal, ProposalFilter> {
   /**
-   * Writes the proposal, its events and the idempotency entry in one transaction, with the given number or the next one
-   * in the given series.
+   * Writes the proposal, the events and the idempotency entry in one transaction, with the given number or the next
+   * in the series.
    *
    * @throws `BusinessApiError` with code `already_exists` if another of the organization's proposals has the number
    */

@@ -23,11 +23,11 @@ export interface EventStore {
 const EVENT_ID = /^[!-~]{1,64}$/
 
 /**
- * Builds an event from the host's data. Fields that aren't in the schema are dropped.
+ * Builds an event from the host's data. Drops fields that aren't in the schema.
  *
  * @param owner the service with the host's event types
- * @param id the id chosen by the host. Publishing another event with the same id has no effect
- * @throws `BusinessApiError` with code `invalid_event`, which lists the invalid fields but not their values
+ * @param id the id chosen by the host. Publishing a second event with the same id has no effect
+ * @throws `BusinessApiError` with code `invalid_event`, listing the invalid fields but not the values
  */
 export function checkEvent(
   owner: EventOwner,

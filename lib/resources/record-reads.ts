@@ -6,8 +6,8 @@ import type { RecordTable } from './columns.ts'
 /** A timestamp that's only returned to the host, not by the API. */
 export interface Updated {
   /**
-   * When the record was last changed (ISO 8601, UTC, with milliseconds), which is when the transaction that wrote it
-   * started. Changing a business counts as a change to its client.
+   * When the transaction that last changed the record started (ISO 8601, UTC, with milliseconds). Changing a business
+   * counts as a change to the client.
    */
   readonly updatedAt: string
 }
@@ -53,14 +53,14 @@ export interface PlainRecord {
   readonly status: string
 }
 
-/** The columns for one kind of plain record. */
+/** The columns of a kind of plain record. */
 export interface PlainTable<Kind extends string, Row extends PlainRecord> extends RecordTable<Row> {
   readonly kind: Kind
 }
 
-/** The part of a store that manages one kind of plain record. */
+/** The part of a store that manages a kind of plain record. */
 export interface PlainStore<Row extends PlainRecord> extends ListedReads<Row, Row & Updated, StatusFilter> {
-  /** Writes the record, its events and the idempotency entry in one transaction. */
+  /** Writes the record, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Row>): Promise<CreationOutcome>
 
   /** Changes a record's status. */

@@ -10,8 +10,8 @@ import { type ProposalStore, proposalOperations, proposalTable } from './proposa
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
-// All resources combined. We derive imports, exports, privileges, deletions, the client's types and the memory store's
-// collections from these lists.
+// All resources combined. Imports, exports, privileges, deletions, the client's types and the memory store's
+// collections are based on these lists.
 
 /** Resources with plain records. Both stores create their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
@@ -29,7 +29,7 @@ export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
 
 type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
-/** The columns of all record types, in import and export order. Each one must come after the ones it references. */
+/** The columns of all record types, in import and export order. Each type must come after the types it references. */
 export const RECORD_TABLES = {
   business: businessTable,
   client: clientTable,

@@ -1,7 +1,7 @@
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// The host manages support tickets. This library only publishes their events.
+// The host manages support tickets. This library only publishes the events.
 
 // --- Events (specification, section 6) ---
 

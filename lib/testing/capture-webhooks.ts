@@ -12,11 +12,11 @@ import { verifyWebhook } from '../webhooks/signature.ts'
 /** Options for `captureWebhooks`. @typeParam Own the host's events, for example `EventsOf<typeof service>` */
 export interface CaptureWebhooksOptions<Own extends object = object> {
   /**
-   * Developer settings, created with `localDevelopment`, which register the receiver as one of the organization's
-   * endpoints. Without them, your test has to register `url` and pass the endpoint's `secret` to `verifyWith`.
+   * Developer settings, created with `localDevelopment`, for registering the receiver as one of the organization's
+   * endpoints. If absent, your test has to register `url` and pass the endpoint's `secret` to `verifyWith`.
    */
   readonly settings?: CapturingSettings | undefined
-  /** The organization whose events to capture. Required with `settings`. */
+  /** The organization to capture events from. Required with `settings`. */
   readonly organizationId?: string | undefined
   /** The event types to register for. Requires `settings`. Defaults to all types. */
   readonly types?: readonly TypeIn<Own>[] | undefined
@@ -187,7 +187,7 @@ async function listen(server: Server): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   // Lets the process exit even if a test fails before calling `close`.
   server.on('connection', (socket) => socket.unref()).unref()
-  // It's never a string, because the server listens on a port.
+  // Not a string, because the server listens on a port.
   const { port } = server.address() as AddressInfo
   return `http://127.0.0.1:${port}/webhooks`
 }
@@ -204,7 +204,7 @@ async function end(server: Server): Promise<void> {
 /** Received events and pending calls. */
 interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
   fail(failure: FailedWebhook<Own>): void
-  /** Adds an event if it's new. */
+  /** Adds an event unless it's a duplicate. */
   take(event: Event<Own>): void
   refuse(reason: string): void
   next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>>

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/ids.ts'
 
-/** A clock that only moves when you tell it to. It's a function, so you can pass it to any `clock` option. */
+/** A clock that only moves when you tell it to. Works with any `clock` option because it's a function. */
 export interface FakeClock extends Clock {
   /**
    * Moves the clock forward.

@@ -2,13 +2,13 @@ import type { KeyReservation } from './creation.ts'
 import type { EventRecord } from './event-envelope.ts'
 
 /**
- * A change to a record, plus its events and idempotency key. The store checks the record's current state, then writes
- * the idempotency entry, the record, the events and a delivery for each matching endpoint in one transaction. Changes
- * to the same record run one at a time, so each one sees the previous result.
+ * A change to a record, including the events and idempotency key. The store checks the record's current state, then
+ * writes the idempotency entry, the record, the events and a delivery for each matching endpoint in one transaction.
+ * Changes to the same record run one at a time, so each change sees the previous result.
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The change's id. Repeating a change with the same id after its result was lost doesn't apply it again. */
+  /** The change's id. If a result was lost, repeating the change with the same id has no effect. */
   readonly id: string
   readonly recordId: string
   /** States in which the change is allowed, or `null` to always allow it. */

@@ -1,20 +1,20 @@
 import type { EventRecord } from './event-envelope.ts'
 
 /**
- * A record to create, plus its events and idempotency key. The store writes the idempotency entry, the record, the
- * events and a delivery for each matching endpoint in one transaction. The caller provides the ids, so if the result is
- * lost, the same creation can be sent again without creating anything twice.
+ * A record to create, including the events and idempotency key. The store writes the idempotency entry, the record, the
+ * events and a delivery for each matching endpoint in one transaction. The caller provides all ids, so after losing a
+ * result, the same creation can be sent again without creating anything twice.
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
   /**
-   * The API key in use, which was checked just a moment ago. If it's no longer active or the organization was deleted,
-   * the store must not write anything. Absent if the host's own code made the call.
+   * The API key in use, checked just a moment ago. The store must not write anything if the key is no longer active or
+   * the organization was deleted. Absent if the host's own code made the call.
    */
   readonly apiKeyId?: string | undefined
   readonly record: NewRecord
   /**
-   * The events in order. They're templates if the store assigns the record's number. An id like `evt_<ulid>` was
+   * The events in order. These are templates if the store assigns the record's number. An id like `evt_<ulid>` was
    * generated for this event, so it can't be taken. With any other id, an existing event wins.
    */
   readonly events: readonly EventRecord[]

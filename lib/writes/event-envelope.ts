@@ -32,19 +32,19 @@ export type EventSchemas = Readonly<
   Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
 >
 
-/** What the OpenAPI document says about an event type. */
+/** How the OpenAPI document describes an event type. */
 export type EventText = {
   /** A short description, for example "A client was created". */
   readonly summary: string
-  /** What the event tells a subscriber. */
+  /** The event's meaning for subscribers. */
   readonly description: string
 }
 
 /**
- * Defines an event type with its description for the OpenAPI document and its data schema.
+ * Defines an event type, including the description for the OpenAPI document and the data schema.
  *
  * @param entries the fields in `data`
- * @param subject the field that has the record's id, see `EventRecord.subjectId`. Defaults to the first field
+ * @param subject the field with the record's id, see `EventRecord.subjectId`. Defaults to the first field
  */
 export function eventType<Entries extends v.ObjectEntries>(
   summary: string,
@@ -97,8 +97,8 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
 /**
  * Builds event data with placeholders.
  *
- * @param known fields that have a value or another field's placeholder. All other fields get the placeholder with their
- *   own name, which stands for one of the changed record's fields or a value that the method adds
+ * @param known fields with a value, or with a different field's placeholder. All the rest get a placeholder with the
+ *   field's own name, which stands for a field of the changed record or a value that the method adds
  */
 export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
   const names = Object.keys(schema?.entries ?? {})

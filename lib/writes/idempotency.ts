@@ -23,8 +23,8 @@ export function fingerprint(input: object): string {
 }
 
 /**
- * Returns the SHA-256 of a value as canonical JSON. Pass the value as it was sent. Its validated form won't do, since
- * the host's schema may add the current time or return a `Map`, which JSON can't represent.
+ * Returns the SHA-256 of a value as canonical JSON. Pass the value as sent, not as validated, since the host's schema
+ * may add the current time or return a `Map`, which JSON can't represent.
  *
  * @returns `null` if {@link canonicalJson} doesn't support the value
  */
@@ -49,9 +49,9 @@ export interface ReplyRequest {
 /** The part of a store that keeps replies from the host's own code. */
 export interface ReplyStore {
   /**
-   * Reserves the key, runs `work` and stores its reply, all in the host's transaction. If a concurrent call has the
-   * same key, it waits up to `waitMs` for the first transaction to end. If `work` throws, the reservation is rolled
-   * back. The outcomes are the same as for a creation.
+   * Reserves the key, runs `work` and stores the reply, all in the host's transaction. A concurrent call with the same
+   * key waits up to `waitMs` for the first transaction to end. If `work` throws, the reservation is rolled back. The
+   * outcomes are the same as for a creation.
    *
    * @param work writes in the same transaction and returns the reply
    */

@@ -1,13 +1,13 @@
-// A resource builds a write's events and reply before it calls the store. Only the store knows some of the values, like
-// the amount due after a payment or a new invoice's number. The resource puts placeholders for them into the JSON, and
-// the store renders it in the statement that writes the record (see business_api.render_template in sql/).
+// A resource builds a write's events and reply before calling the store. Only the store knows certain values, like the
+// amount due after a payment or a new invoice's number. The resource leaves placeholders for these values in the JSON,
+// and the store fills them in with the statement that writes the record (see business_api.render_template in sql/).
 
 /**
  * A JSON placeholder for a value set by the store. No other string starts with NUL, because we reject NUL elsewhere.
  */
 export type Placeholder = `\0${string}`
 
-/** An object whose fields are either values or placeholders. */
+/** An object in which each field is either a value or a placeholder. */
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
