@@ -243,9 +243,9 @@ export interface ApiKeyStore {
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Replaces an active key that doesn't have a successor yet. If two calls race, only the first creates a successor.
-   * The old key expires after `overlapMs` by the store's clock, or at its own expiry time if that's sooner. With no
-   * overlap, the old key is revoked.
+   * Replaces an active key that doesn't have a successor yet. If two calls race, only the first creates a
+   * successor. The old key expires after `overlapMs` by the store's clock, unless it expires sooner anyway. With no
+   * overlap, it's revoked.
    *
    * @returns `null` if there's no such key
    */

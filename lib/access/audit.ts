@@ -93,8 +93,8 @@ export interface AuditFilter<Moment = string> {
   /** The exact name that the host passed as `actor`. */
   readonly actor?: string | undefined
   /**
-   * Made at or after this time, by the store's clock. `since` and `until` miss entries from processes whose clock was
-   * off by more than a day.
+   * Made at or after this time, by the store's clock. Entries from a process whose clock was off by over a
+   * day aren't found.
    */
   readonly since?: Moment | undefined
   /** Made before this time. See the note on `since`. */
@@ -102,7 +102,7 @@ export interface AuditFilter<Moment = string> {
 }
 
 /**
- * Maximum difference, in ms, between the time in an entry's id (process clock) and its `at` (store clock). Lets stores
+ * Maximum difference between the time in an entry's id (process clock) and its `at` (store clock), in ms. Stores can
  * find a period's entries by id.
  */
 export const AUDIT_ID_MARGIN_MS: number = 24 * 60 * 60 * 1000
@@ -117,9 +117,8 @@ export interface TestLimit {
 // --- Store ---
 
 /**
- * The part of a store that keeps the audit log. Methods in other slices that take an {@link AuditRecord} write
- * the entry in the same transaction as the change. Calls that don't change anything don't write an entry,
- * including repeated calls.
+ * The part of a store that keeps the audit log. Methods in other slices that take an {@link AuditRecord} write the
+ * entry in the same transaction as the change. Repeated calls and calls without any effect don't write an entry.
  */
 export interface AuditStore {
   /**

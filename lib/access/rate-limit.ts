@@ -61,8 +61,8 @@ export interface BucketTimes {
 }
 
 /**
- * `true` for buckets that are only used with a single limit. If such a bucket is more than empty, the limit was raised
- * or the clock was changed.
+ * Buckets that are only used with a single limit. If one is more than empty, its limit was raised or the clock
+ * was set back.
  */
 export interface OwnBuckets {
   readonly key: boolean
@@ -72,9 +72,8 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Takes a token from both buckets or neither, using GCRA. We store a single number per bucket, which is the time the
- * bucket will be full. Each request pushes that time back by an interval, and is rejected if the new time is more than
- * a burst ahead of now.
+ * Takes a token from both buckets or neither, using GCRA. We store a single number per bucket, the time it will be
+ * full. Each request adds an interval to that time, and is rejected if the result is more than a burst ahead of now.
  *
  * @param own the buckets that can't be less than empty. If a bucket is further ahead, because the limit was raised or
  *   the clock was set back, we treat the bucket as empty. Don't use this for a bucket shared with an API that has lower

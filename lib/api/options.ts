@@ -28,9 +28,8 @@ export interface RateLimitOptions {
   /** Limit shared by all the organization's keys. Defaults to 20 requests per second with bursts of 200. */
   organization?: RateLimit | undefined
   /**
-   * Where to keep the buckets. `shared` keeps the buckets in the store for all processes. `process` uses memory, which
-   * is faster, but allows the full rate in each process and doesn't support custom limits for single keys or
-   * organizations. Defaults to `shared`.
+   * Where to keep the buckets. `shared` keeps them in the store, for all processes. `process` is faster because it uses
+   * memory, but each process allows the full rate, and custom limits aren't supported. Defaults to `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
@@ -92,9 +91,8 @@ export interface BusinessApiOptions {
    */
   ids?: Ids | undefined
   /**
-   * Returns the current trace as a W3C `traceparent`. It's stored with events from create operations and
-   * exposed to webhook attempts as `AttemptTrace.traceparent`. Invalid values and errors are ignored. Defaults
-   * to the `traceparent` header.
+   * Returns the current trace as a W3C `traceparent`, which is stored with events from create operations and exposed to
+   * attempts as `AttemptTrace.traceparent`. Ignores errors and invalid values. Defaults to the request header.
    */
   traceparent?: CurrentTraceparent | undefined
 }

@@ -87,9 +87,8 @@ export async function answerOwn(
 }
 
 /**
- * Creates the signal lazily, since creating it would take a tenth of the time for a short request. All contexts
- * share this accessor. Otherwise each context would have a hidden class, and garbage collection would take a fifth
- * of the time.
+ * Creates the signal lazily, since creating it takes a tenth of a short request. All contexts share this accessor.
+ * Otherwise each one would have a hidden class, and garbage collection would take a fifth of the time.
  */
 const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   enumerable: true,

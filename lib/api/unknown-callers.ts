@@ -132,9 +132,8 @@ interface Lookup {
 }
 
 /**
- * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful
- * of queries, and a new key waits for at most two lookups. We don't cache unknown keys, since they may be
- * created any time.
+ * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful of
+ * queries, and a new key waits for at most two lookups. Unknown keys aren't cached, since they may be created soon.
  */
 function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['find'] {
   const waiting = createFairQueue<string, Lookup>()

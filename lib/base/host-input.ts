@@ -24,12 +24,12 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Creates a schema that allows several words. */
+/** Creates a schema that only allows the given words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
-/** Creates a schema for a non-empty list of words. */
+/** Creates a schema for a non-empty list that only allows the given words. */
 export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
   const requirement = `must be one or more of ${words.join(', ')}`
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))

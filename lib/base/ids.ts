@@ -50,9 +50,9 @@ export type Ids = (kind: IdKind) => string
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * Creates the default id generator. Ids are prefixed ULIDs that always increase, even if the clock stops or goes back,
- * so sorting by primary key sorts by creation time without an extra index. Generators that use the system clock share
- * one sequence per process.
+ * Creates the default id generator. Ids are prefixed ULIDs that always increase, even if the clock stops or goes
+ * back, so sorting by primary key sorts by creation time. Generators that use the system clock share one
+ * sequence per process.
  *
  * @param clock returns milliseconds since 1970 (UTC). Defaults to `Date.now`
  *

@@ -3,9 +3,9 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as JSON, either a string or UTF-8 bytes. Responses contain it unchanged, because a database can join a page
- * of stored strings several times faster than we could build objects from rows and serialize them again. The type
- * parameter is the parsed value's type.
+ * A value as JSON, either a string or UTF-8 bytes, to send in a response unchanged. A database can join stored
+ * strings several times faster than we could build objects from rows and serialize them again. The type parameter is
+ * the parsed type.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 

@@ -3,8 +3,8 @@ import * as field from './fields.ts'
 import { whole } from './host-input.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 
-// Keyset pagination. A page starts after an id, so page 1,000 costs the same as page 1, and adding records doesn't
-// shift later pages.
+// Keyset pagination. Pages start after an id, so page 1,000 costs the same as page 1, and new records
+// don't shift pages.
 
 /** Selects a page of a list. */
 export interface PageQuery {

@@ -3,8 +3,7 @@ const PART_MIN = 3
 
 /**
  * Returns the end of an error message about a mistyped or shortened name, for example `: did you mean 'keys'?`, or an
- * empty string if no name is similar. A shortened name is the start of exactly one name or a word in it, for example
- * `fail` for `failed`.
+ * empty string if no name is similar. A shortened name is the start of, or a word in, exactly one name.
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names

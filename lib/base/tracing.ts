@@ -142,7 +142,7 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes the value the promise resolves to. Ours resolves to undefined because responses
+  // tracePromise() publishes what the promise resolves to, so ours resolves to undefined. Responses
   // contain customer data.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)

@@ -12,9 +12,9 @@ import { createList, type List, type ListOptions } from './lists.ts'
 /** Options for create calls. */
 export interface CreateOptions extends CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days create only one record, even
-   * from different processes. For example, use a form submission's id. By default, each call has a new key,
-   * shared only with retries.
+   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days only create one record, even
+   * from different processes. For example, use a form submission's id. By default, each call generates a key
+   * for its retries.
    */
   readonly idempotencyKey?: string | undefined
 }

@@ -30,8 +30,8 @@ const OWN_ID_MAX = 64
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
 /**
- * Parses a list's query string (see section 4 of the spec): `limit` and either `before` or `updatedSince`.
- * Ignores unrelated parameters.
+ * Parses a list's query string (see section 4 of the spec): `limit` and either `before` or `updatedSince`. Other
+ * parameters are ignored unless they're another API's paging parameters.
  *
  * @param query everything after the `?`, can be empty
  * @param ids the kind of ids in the list, or the pattern for ids chosen by the host
@@ -126,8 +126,8 @@ export function nextLink(
 
 /**
  * Returns a list's URL for the `Link` header. With a `baseUrl`, the URL is absolute. Otherwise it's relative to the
- * request, so any mount path or proxy works. We never use just `?limit=…` because Java resolves URLs according to RFC
- * 2396, which would drop the last path segment.
+ * request, so any mount path or proxy works. Just `?limit=…` would break Java, which resolves URLs according to RFC
+ * 2396 and would drop the last path segment.
  *
  * @param path the list's path, for example `/api/v1/clients`
  * @param target the request's target. After a trailing slash, the URL has to go up one segment

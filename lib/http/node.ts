@@ -80,9 +80,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Returns `true` if a string is a raw body. If a parser has already decoded the string from JSON, we must not decode it
- * again. A decoded string is always shorter than the body because the quotes are gone. Without a known length, we
- * assume the string is decoded.
+ * Returns `true` if a string is a raw body and still has to be decoded from JSON. A string that a parser has decoded is
+ * always shorter than the body because the quotes are gone. Without a known length, we assume it's decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)

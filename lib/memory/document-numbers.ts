@@ -2,7 +2,6 @@ import { ALREADY_EXISTS, refused } from '../base/errors.ts'
 import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
 import type { Organization } from './state.ts'
 
-/** Numbered records, by id. */
 type Numbered = ReadonlyMap<string, { readonly number: string }>
 
 /**

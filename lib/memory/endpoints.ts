@@ -14,8 +14,7 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines because all changes to an endpoint, including audit entries and repeated calls, are easier to
-// follow in one place.
+// Longer than 250 lines to keep all changes to an endpoint, including audit entries and repeated calls, in one place.
 
 /** Creates the in-memory slice for webhook endpoints. */
 export function createEndpointStore(memory: Memory): EndpointStore {

@@ -102,7 +102,6 @@ export interface DeliveryProgress {
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** Records by kind and id. */
 type Records = { readonly [Kind in RecordKind]: SyncedRecords<RecordRow<Kind>> }
 
 /** All of an organization's data, by id. Never refers to another organization. */

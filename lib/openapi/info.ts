@@ -251,7 +251,7 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
 
 const REPLAY_DAYS = IDEMPOTENCY_WINDOW_MS / (24 * 60 * 60 * 1000)
 
-/** Doesn't list any statuses, because only the host's function knows which ones are possible. */
+/** Returns the length limits for an input's fields, taken from the schema. */
 function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): string[][] {
   const fields = Object.entries(components[inputName]?.properties ?? {})
   return fields.flatMap(([name, field]) => {

@@ -33,8 +33,7 @@ export interface NamedSchema {
 
 /**
  * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for rules that JSON Schema can't express, because the
- * document must not be less strict than the API. We convert everything in one go, since each conversion has to visit
- * all the schemas anyway.
+ * document must not be less strict than the API. Each conversion visits all schemas, so do them in one go.
  *
  * @param named the schemas for `components.schemas`
  * @throws `Error` for an unsupported action
@@ -70,10 +69,7 @@ export function schemaRef(name: string): { $ref: string } {
   return { $ref: REF_PREFIX + name }
 }
 
-/**
- * Sets `maxLength` on all strings that don't have a limit yet. We use the maximum body size, since a longer
- * string wouldn't fit.
- */
+/** Sets `maxLength` to the maximum body size on strings that don't have a limit, since a longer string wouldn't fit. */
 export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   for (const property of Object.values(schema.properties ?? {})) {
     if (typeof property === 'object' && property.type === 'string') property.maxLength ??= maxBodyBytes

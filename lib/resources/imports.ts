@@ -6,7 +6,6 @@ export interface SeriesPlace {
   readonly count: number
 }
 
-/** Additional data for an imported invoice or proposal. */
 interface Numbered {
   /** The number's position in one of the library's series, or `null` if the number has another format. */
   readonly place: SeriesPlace | null

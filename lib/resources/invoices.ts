@@ -218,8 +218,8 @@ export const invoiceEvents = {
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
 /**
- * Filters invoices. Omitted properties match everything. Stores get times in ISO 8601. The host can pass a
- * `Date` as well.
+ * Filters invoices. Omitted properties match everything. Times are ISO 8601, or optionally a `Date` in
+ * the host's calls.
  */
 export interface InvoiceFilter<Moment = string> extends StatusFilter {
   /** The invoice's number. Matches at most one invoice. */
@@ -237,8 +237,7 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
    * Writes the invoice, the events and the idempotency entry in one transaction, with the given number or the next one
-   * in the given series. Amounts are stored in the currency's precision. The store calculates `amountDue` and ignores
-   * the given value.
+   * in the given series. Amounts are stored in the currency's precision. The store calculates `amountDue` itself.
    *
    * @throws `BusinessApiError` with code `already_exists` if another of the organization's invoices has the number, or
    *   with code `invalid_input` if an amount has too many decimal places or the amount paid exceeds the total

@@ -144,8 +144,8 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
 
   /**
    * Moves a lead to a stage and turns the business into a client, unless it already is one. The change's
-   * `events` are the lead's events, like in `change`. All events are rendered with `lead` and {@link LeadFacts}.
-   * A replay returns both.
+   * `events` are the lead's, like in `change`. All events are rendered with `lead` and {@link LeadFacts}. A
+   * replay returns both records.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }

@@ -3,7 +3,7 @@ import { rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
-// Event types defined by the host in addition to the catalogue. Code that needs event types gets both from the service.
+// Event types defined by the host in addition to the catalogue. All code gets these types from the service.
 
 // --- Types ---
 

@@ -5,8 +5,7 @@ import { isPlain } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
-// Routes defined by the host in addition to the library's operations. Code that needs operations gets both
-// from the service.
+// Routes defined by the host in addition to the library's operations. All code gets these routes from the service.
 
 // --- Types ---
 
@@ -40,8 +39,8 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   /** Schema for the JSON body. By default, no body is read. Not allowed for GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
   /**
-   * Schema for the response, which must be valid JSON. A result that doesn't match isn't sent. The caller gets a 500
-   * instead, and `onError` gets the reason.
+   * Schema for the response, which must be valid JSON. A result that doesn't match isn't sent. The caller gets a 500,
+   * and `onError` gets the reason.
    */
   readonly response: StandardSchema<Result, unknown>
   /**
@@ -70,7 +69,6 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   ): Answer<NoInfer<Result>> | Promise<Answer<NoInfer<Result>>>
 }
 
-/** A path's parameters. */
 type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? { readonly [Key in Name]: string } & ParamsOf<Rest>
   : unknown

@@ -7,7 +7,6 @@ import type { PlainTable, Updated } from './record-reads.ts'
 // --- Schemas (specification, section 2) ---
 
 const STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
-/** How a project can be billed. */
 const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
 /** A project, as returned by the API. */
@@ -38,7 +37,6 @@ export interface StoredProject extends Project, Updated {}
 
 // --- Columns ---
 
-/** The project columns. */
 const projectTable: PlainTable<'project', Project> = {
   kind: 'project',
   idKind: 'proj',

@@ -134,8 +134,7 @@ export interface ProposalFilter extends StatusFilter {
 /** The part of a store that manages proposals. */
 export interface ProposalStore extends ListedReads<Proposal, StoredProposal, ProposalFilter> {
   /**
-   * Writes the proposal, the events and the idempotency entry in one transaction, with the given number or the next
-   * in the series.
+   * Writes the proposal, the events and the idempotency entry in one transaction, with the given number or series.
    *
    * @throws `BusinessApiError` with code `already_exists` if another of the organization's proposals has the number
    */

@@ -10,8 +10,7 @@ import { type ProposalStore, proposalOperations, proposalTable } from './proposa
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
-// All resources combined. Imports, exports, privileges, deletions, the client's types and the memory store's
-// collections are based on these lists.
+// All resources combined. Imports, exports, privileges, deletions, client types and memory collections use these lists.
 
 /** Resources with plain records. Both stores create their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
@@ -46,7 +45,6 @@ export type RecordKind = keyof typeof RECORD_TABLES
 /** All kinds of records, in the same order as {@link RECORD_TABLES}. */
 export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 
-/** The fields of a record that have a column. */
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 

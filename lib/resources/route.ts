@@ -68,8 +68,8 @@ export function capital(name: string): string {
 }
 
 /**
- * Creates a create operation's input schema from the fields of the host's own calls, copying descriptions and examples
- * from the record's fields.
+ * Creates a create operation's input schema from the fields of the host's own calls, with the record's
+ * descriptions and examples.
  *
  * @example inputOf(ProjectSchema, { name: field.text(1, 200) })
  */

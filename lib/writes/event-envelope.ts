@@ -109,8 +109,7 @@ export function templateData(schema: EventSchemas[string] | undefined, known: ob
 const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
 
 /**
- * Wraps validated data in an event envelope. The trace and the record's id stay outside the envelope, and the trace is
- * never sent to subscribers.
+ * Wraps validated data in an event envelope, without the record's id or the trace. Subscribers never receive the trace.
  *
  * @param subject the data field that has the record's id, if any
  */

@@ -11,8 +11,7 @@ export type Placeholder = `\0${string}`
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
- * Returns the placeholder for one of the changed record's fields or a value that the method adds. The type parameter
- * restricts the name, so typos don't compile.
+ * Returns the placeholder for a field of the changed record, or a value that the method adds. Typos don't compile.
  *
  * @example
  * ```ts
