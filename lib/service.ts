@@ -4,7 +4,7 @@ import { flag, type OptionReaders, readEach, readHeaderPrefix, readMatching } fr
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** The service's identity for callers and subscribers. Shared by the API, the webhooks, the settings and the pages. */
+/** How the service presents itself to callers and subscribers. The API, webhooks, settings and pages all use this. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],

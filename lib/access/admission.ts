@@ -12,7 +12,7 @@ export interface AdmissionRequest {
   readonly rateLimits: RateLimits | null
   /**
    * The organization that owned the key at the last lookup. This is just a hint that lets a store share its resources
-   * fairly between organizations. Nothing is authorized by this hint, since stores always check the key digest.
+   * fairly between organizations. It doesn't authorize anything, since stores always check the key digest.
    */
   readonly organizationHint?: string
 }
@@ -38,7 +38,7 @@ export type Admission =
       readonly caller: Caller
       /** Both buckets after this request, or `null` if rate limiting was skipped. */
       readonly rateLimit: RateLimitState | null
-      /** `true` if the key's last use was never recorded, or over a minute ago. Call `markUsed` in that case. */
+      /** `true` if the key's last use hasn't been recorded in over a minute. Call `markUsed` in that case. */
       readonly lastUseIsStale: boolean
     }
 

@@ -22,7 +22,7 @@ const SLOT_MARK = 0x5107ab1e
 /**
  * Matches every API key, for example in a secret scanner. A key is `<prefix>_live_`, 2 base62 digits for the
  * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32 (marked if the key has a slot). The slot
- * doesn't have to be secret, since all you can tell from the slot is which shard to ask.
+ * doesn't have to be secret, since it only identifies the shard.
  */
 export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
 

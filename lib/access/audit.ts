@@ -70,7 +70,7 @@ export interface AuditEntry {
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** An entry before the store sets its time. Passed to the method that makes the change. */
+/** An entry without the time, which the store sets. Passed to the method that makes the change. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
 
 /** Schema for the name of the person or program making a change. */

@@ -21,7 +21,7 @@ export interface OrganizationStore {
   forgetPart(request: ForgetRequest): Promise<PartResult | null>
 }
 
-/** A request for the next step of an organization's deletion. */
+/** A request for the next step in deleting an organization. */
 export interface DeletionRequest {
   readonly organizationId: string
   /** Maximum number of rows to delete. Keeps each step short. */
@@ -30,7 +30,7 @@ export interface DeletionRequest {
   readonly after: string | null
 }
 
-/** A request for the next step of erasing a business's personal data. */
+/** A request for the next step in erasing a business's personal data. */
 export interface ForgetRequest {
   readonly organizationId: string
   readonly businessId: string

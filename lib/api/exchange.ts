@@ -38,7 +38,7 @@ export interface Exchange {
   readonly facts: CallFacts
   /** The caller's address according to the `peerAddress` option, if known. */
   address(): string | undefined
-  /** Returns the group of callers to take turns with. */
+  /** Returns the group that the caller shares turns with. */
   peer(): string
   /**
    * Waits for `work` until the deadline. We can't stop late work, but we ignore its result.

@@ -72,7 +72,7 @@ export type NoteAnswer = (
 
 /**
  * Creates a function that reports responses. It calls the hook in a later event loop turn, when the response is already
- * being sent, so a slow hook doesn't delay the response. Errors in the hook are only reported.
+ * being sent, so a slow hook doesn't delay the response. Errors thrown by the hook are reported, but have no effect.
  */
 export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {
   async function tell(hook: OnResponse, exchange: DescribedExchange, answer: CallResult): Promise<void> {

@@ -88,7 +88,7 @@ export async function answerOwn(
 
 /**
  * Creates the signal lazily, since creating it takes a tenth of a short request. All contexts share this accessor.
- * Otherwise each one would have a hidden class, and garbage collection would take a fifth of the time.
+ * Otherwise each one would have a separate hidden class, and garbage collection would take a fifth of the time.
  */
 const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   enumerable: true,

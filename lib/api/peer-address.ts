@@ -19,8 +19,8 @@ const IPV4_MAPPED = 0xffffn
 const HOST_BITS = 64n
 
 /**
- * Returns the group of callers to take turns with. That's an IPv4 address or a 64-bit IPv6 network, because a single
- * caller can use every address in its network. Callers without an address form another group.
+ * Returns the group that a caller shares turns with. That's an IPv4 address or a 64-bit IPv6 network, because a single
+ * caller can use every address in the network. Callers without an address form another group.
  */
 export function peerOf(address: string | undefined): string {
   if (typeof address !== 'string') return ''

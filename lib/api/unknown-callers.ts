@@ -19,7 +19,7 @@ export interface UnknownCallers {
    * Looks up a key's organization. We only use this to schedule requests. The store still has to admit each request.
    *
    * @param slot the slot found in the key, or `null` if the key has none
-   * @param peer the group of callers to take turns with
+   * @param peer the group that the caller shares turns with
    * @returns `null` if there's no such active key
    * @throws `BusinessApiError` with code `store_unavailable` if the store is unreachable or there's a lookup backlog
    */
@@ -133,7 +133,7 @@ interface Lookup {
 
 /**
  * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful of
- * queries, and a new key waits for at most two lookups. Unknown keys aren't cached, since they may be created soon.
+ * queries, and a new key waits for at most two lookups. We don't cache unknown keys, since they could be created later.
  */
 function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['find'] {
   const waiting = createFairQueue<string, Lookup>()

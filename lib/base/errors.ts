@@ -78,7 +78,7 @@ interface ErrorDetails {
 }
 
 /**
- * The class of every error that the library expects. Check `code` to tell them apart. Programming mistakes like a bad
+ * All errors that the library expects have this class. Check `code` to tell them apart. Programming mistakes like a bad
  * option or wrong argument throw a `TypeError` or `RangeError` instead.
  */
 export class BusinessApiError extends Error {

@@ -8,7 +8,7 @@ export interface FairQueue<Group, Item extends object> {
    * Removes and returns the next group's oldest item, and moves the group to the back.
    *
    * @param isReady returns `true` if it can be the group's turn. By default, all groups are ready
-   * @returns `undefined` if no group that's ready has an item
+   * @returns `undefined` if no ready group has an item
    */
   shift(isReady?: (group: Group) => boolean): Item | undefined
   /**

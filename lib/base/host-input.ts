@@ -76,9 +76,9 @@ export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
  * Validates input from the host's code. The error lists every invalid field and the rule it violates, but never a
  * value, since that could be an API key passed in the wrong place.
  *
- * We reject unknown names, because a misspelled filter would match everything, and anything that isn't a plain object.
- * Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data passed to `publish`,
- * and import fields that are only used in reads and exports.
+ * We reject unknown names, because a misspelled filter would match everything. We also reject anything but plain
+ * objects. Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data passed to
+ * `publish`, and import fields that are only used in reads and exports.
  *
  * @param action the start of the error message, for example "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`

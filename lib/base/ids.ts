@@ -34,7 +34,7 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 /**
  * Returns a prefix that sorts before every id created at or after a given time, and after all earlier ids.
  *
- * @param ms milliseconds since 1970, clamped to the 48 bits that an id has for the time
+ * @param ms milliseconds since 1970, clamped to the 48-bit range of an id's timestamp
  */
 export function idPrefixAt(kind: IdKind, ms: number): string {
   return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(ms), 0), ID_TIME_MAX), ID_TIME_DIGITS)}`
@@ -70,8 +70,8 @@ export function createIds(clock: Clock = Date.now): Ids {
 let systemIds: Ids | undefined
 
 /**
- * Reads the host's `ids` option. We check each id as it's created, because an id in another format would break a list's
- * next page. Request ids are checked by the API.
+ * Reads the host's `ids` option. We check each id as it's created, because an id in another format would break
+ * pagination. Request ids are checked by the API.
  *
  * @param ids the host's function, or `undefined` to use {@link createIds}
  * @returns a function that throws a `TypeError` unless the id is `<kind>_` followed by 1 to 59 letters, digits, hyphens

@@ -1,6 +1,6 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Tracing channels for node:diagnostics_channel, with next to no cost unless there are subscribers. Each operation
+// Tracing channels (see node:diagnostics_channel), which cost next to nothing without subscribers. Each operation
 // publishes an object and adds values until it ends. See examples/opentelemetry.ts for how to create spans.
 
 /** An API request, published on the `business-api:request` channel. */
@@ -142,8 +142,7 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes what the promise resolves to, so ours resolves to undefined. Responses
-  // contain customer data.
+  // tracePromise() publishes what the promise resolves to. Ours is undefined, because responses contain customer data.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)
   return answers[0] as T

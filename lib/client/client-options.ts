@@ -2,7 +2,7 @@ import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '
 
 /** Options for `createApiClient`. Only read once. */
 export interface ApiClientOptions {
-  /** The API's URL without `/api/v1`, but with any mount path, for example `https://app.example/platform`. */
+  /** The API's URL without `/api/v1`, but including any mount path, for example `https://app.example/platform`. */
   readonly url: string
   /** The API key. Sent in the Authorization header and not used anywhere else. */
   readonly key: string

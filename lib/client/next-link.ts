@@ -1,5 +1,5 @@
 /**
- * Returns the target, unresolved, of the first `next` link in a Link header (RFC 8288). Ignores links with an `anchor`,
+ * Returns the unresolved target of the first `next` link in a Link header (RFC 8288). Ignores links with an `anchor`,
  * since they're about a different resource.
  *
  * @returns `null` if there's no such link

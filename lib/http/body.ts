@@ -4,8 +4,8 @@ import { refusals } from './refusal.ts'
 /**
  * Reads a JSON body (see section 4 of the spec).
  *
- * @throws `Refusal` with status 501 for any transfer coding but `chunked`, 415 for the wrong media type or charset or
- *   any content coding, 413 if the body is larger than `maxBytes`, or 400 if it isn't UTF-8 encoded JSON
+ * @throws `Refusal` with status 501 for a transfer coding other than `chunked`, 415 for the wrong media type or charset
+ *   or any content coding, 413 if the body is larger than `maxBytes`, or 400 if it isn't UTF-8 encoded JSON
  */
 export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
   checkCoding(request)

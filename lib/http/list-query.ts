@@ -109,7 +109,7 @@ export function syncToken(position: string): string {
  * @param list the list's URL, see {@link listUrl}
  * @param query the request's query string
  * @param next parameters for the next page, by name
- * @param keepsAll if `true`, keep all other parameters, since a host's list may use them as filters, not just `limit`
+ * @param keepsAll if `true`, keep all other parameters (a host's list may use them as filters), not just `limit`
  */
 export function nextLink(
   list: string,

@@ -87,7 +87,7 @@ function changedIds(
   return { ids: page.map(([id]) => id), next: hasMore ? position : null, position }
 }
 
-/** Returns `true` if a key's last use was recorded over a minute ago, or was never recorded. */
+/** Returns `true` if a key's last use hasn't been recorded in over a minute. */
 export function isLastUseStale({ lastUsedAt }: StoredApiKey, now: number): boolean {
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }

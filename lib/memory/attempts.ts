@@ -176,7 +176,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
 
 // --- The health of endpoints ---
 
-/** Updates an endpoint's health after a batch of attempts. Returns `null` if no attempt failed or it was removed. */
+/** Updates an endpoint's health after a batch of attempts. Returns `null` for no failures or a removed endpoint. */
 function judge(
   endpoint: StoredEndpoint,
   results: readonly AttemptResult[],
@@ -223,7 +223,7 @@ function count(endpoint: StoredEndpoint, result: AttemptResult, now: number): vo
   }
 }
 
-/** Returns `true` if a failed attempt counts against the endpoint. Interrupted attempts and ones never made don't. */
+/** Returns `true` if a failed attempt counts against the endpoint. Attempts interrupted or never made don't count. */
 function isFailure({ outcome, error }: AttemptResult): boolean {
   return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }

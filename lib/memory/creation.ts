@@ -53,7 +53,7 @@ export function judgeCreation(
 }
 
 /**
- * Checks the idempotency entry for a creation or change. Returns `null` to proceed, if there's no key, the entry has
+ * Checks the idempotency entry for a creation or change. Returns `null` (proceed) if there's no key, the entry has
  * expired, or an earlier call for the same record made the entry.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {

@@ -182,7 +182,7 @@ export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget 
   return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
-/** Change names for audit entries, in order, each with the field that changed. */
+/** Names of changes in audit entries, in order, each with the field that changed. */
 const CHANGEABLE = [
   ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],

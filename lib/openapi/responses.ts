@@ -136,7 +136,7 @@ function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions)
   }
 }
 
-/** Returns the rejection of an empty object for each input, and the rejections of idempotency keys. */
+/** Returns the rejections for an empty object (one per input) and for invalid idempotency keys. */
 function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   const creates = operations.filter((route): route is CreateRoute => route.method === 'POST')
   return {

@@ -7,7 +7,7 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the time for all examples, to make them match. */
+/** The ids and the time that all examples share. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**

@@ -11,7 +11,7 @@ import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './eve
 export interface EventDefinition<Type extends string = string, Output = object, Input = Output> {
   /** A noun and a past participle, like `booking.created`. Docs and pages group types by the noun. */
   readonly type: Type
-  /** What the event tells a subscriber. The first sentence is the title in the OpenAPI document. */
+  /** What the event means to subscribers. The first sentence is the title in the OpenAPI document. */
   readonly description: string
   /** The schema for `data`, which must be an object. Can be any synchronous Standard Schema, like valibot's. */
   readonly data: StandardSchema<Input, Output>

@@ -59,7 +59,7 @@ export interface RoutePage {
 }
 
 /**
- * Returns the page that `limit` and `before` in the query string ask for.
+ * Returns the page requested by `limit` and `before` in the query string.
  *
  * @throws `TypeError` if the route doesn't set `paged`
  *

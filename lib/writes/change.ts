@@ -8,7 +8,9 @@ import type { EventRecord } from './event-envelope.ts'
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The change's id. If a result was lost, repeating the change with the same id has no effect. */
+  /**
+   * The change's id. Repeating a change with the same id has no effect, so it's safe to retry after losing a result.
+   */
   readonly id: string
   readonly recordId: string
   /** States in which the change is allowed, or `null` to always allow it. */

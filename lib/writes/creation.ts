@@ -2,8 +2,8 @@ import type { EventRecord } from './event-envelope.ts'
 
 /**
  * A record to create, including the events and idempotency key. The store writes the idempotency entry, the record, the
- * events and a delivery for each matching endpoint in one transaction. The caller provides all ids, so after losing a
- * result, the same creation can be sent again without creating anything twice.
+ * events and a delivery for each matching endpoint in one transaction. The caller provides all ids, so a creation can
+ * be sent again if the result was lost, without creating anything twice.
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
