@@ -176,7 +176,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
 
 // --- The health of endpoints ---
 
-/** Updates an endpoint's health after a batch of attempts. Returns `null` for no failures or a removed endpoint. */
+/** Updates endpoint health after a batch of attempts. Returns `null` if none failed or the endpoint was removed. */
 function judge(
   endpoint: StoredEndpoint,
   results: readonly AttemptResult[],

@@ -8,9 +8,7 @@ import type { EventRecord } from './event-envelope.ts'
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /**
-   * The change's id. Repeating a change with the same id has no effect, so it's safe to retry after losing a result.
-   */
+  /** The change's id. You can retry a change with the same id after losing a result, since it's only applied once. */
   readonly id: string
   readonly recordId: string
   /** States in which the change is allowed, or `null` to always allow it. */
