@@ -9,7 +9,7 @@ import type { RateLimit } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
 import { SLOTS } from './slots.ts'
 
-// --- Form ---
+// --- Format ---
 
 /** Number of base62 digits in the slot. The constants below fit 30 random bytes and a CRC32. */
 const SLOT_DIGITS = 2

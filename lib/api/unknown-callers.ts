@@ -191,7 +191,7 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
   }
 }
 
-// --- Refusals ---
+// --- Rejections ---
 
 /** Number of 401s we can send without a delay when there haven't been many recently. */
 const BURST = 100

@@ -100,7 +100,7 @@ function isInForce({ claim }: StoredDelivery, { token }: ClaimRef): boolean {
   return claim?.token === token
 }
 
-// --- The delivery and its log ---
+// --- Delivery log ---
 
 /** The log entry for an attempt whose process was terminated. The duration is added later. */
 const INTERRUPTED = {
@@ -152,7 +152,7 @@ function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: StoredDel
   return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }
 }
 
-// --- The rate of endpoints ---
+// --- Endpoint rate ---
 
 function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[], now: number): void {
   const latest = (some: readonly AttemptResult[]): number | null =>
@@ -174,7 +174,7 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
   if (!judgeRate(endpoint.rate, judged, now)) endpoint.rate = null
 }
 
-// --- The health of endpoints ---
+// --- Endpoint health ---
 
 /** Updates endpoint health after a batch of attempts. Returns `null` if none failed or the endpoint was removed. */
 function judge(

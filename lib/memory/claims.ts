@@ -234,7 +234,7 @@ function listed(capacities: Readonly<Record<string, number>>, id: string, otherw
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }
 
-// --- The result ---
+// --- Result ---
 
 function show(
   { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,

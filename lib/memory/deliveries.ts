@@ -82,7 +82,7 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
   }
 }
 
-// --- The log ---
+// --- Log ---
 
 /** Lists an organization's newest deliveries, starting after `before`. */
 function listDeliveries(
@@ -224,7 +224,7 @@ function show(delivery: StoredDelivery): Delivery {
   }
 }
 
-// --- The queue ---
+// --- Queue ---
 
 /** Counts the queue. See `DeliveryStore.countQueue`. */
 function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {

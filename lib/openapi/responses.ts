@@ -32,7 +32,7 @@ export interface ResponseOptions {
   readonly rateLimits: RateLimits | null
 }
 
-// --- The answers of each operation ---
+// --- Responses by operation ---
 
 /**
  * Returns references to all of an operation's error responses, by status.
@@ -65,7 +65,7 @@ export function responseRef(name: string): { $ref: string } {
   return { $ref: `#/components/responses/${name}` }
 }
 
-// --- The refusals ---
+// --- Rejections ---
 
 /** Returns `components.responses`. The examples have the API's exact messages and headers. */
 export function buildRefusals(options: ResponseOptions): Record<string, object> {
@@ -159,7 +159,7 @@ function refusalOf(act: () => unknown): Refusal {
   throw new TypeError('Cannot quote a refusal because the call was not refused')
 }
 
-// --- The form of a response ---
+// --- Response format ---
 
 /** Statuses without rate limit headers, because they can be sent before we know the key or without the store. */
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])

@@ -76,7 +76,7 @@ export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   }
 }
 
-// --- Schemas of the host ---
+// --- Host schemas ---
 
 /**
  * Converts the input or output of one of the host's schemas to JSON Schema.
@@ -110,7 +110,7 @@ export function relocate({ $schema: _, ...schema }: JsonSchema, name: string): J
   )
 }
 
-// --- Rules that the converter does not know ---
+// --- Rules that the converter does not support ---
 
 const CONVERSION: ConversionConfig = {
   target: 'draft-2020-12',

@@ -208,7 +208,7 @@ function requiredHeader(name: string): { name: string; in: string; required: tru
   return { name, in: 'header', required: true }
 }
 
-// --- Answers ---
+// --- Responses ---
 
 /** A subscriber's `components.responses`. */
 export const webhookResponses: Record<string, object> = {

@@ -8,7 +8,7 @@ import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
 import { inputOf } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 /** A business as part of a client. The API has no business operations, since creating a client creates its business. */
 export const BusinessSchema = v.object({
@@ -69,7 +69,7 @@ export function forgottenBusiness(business: Business): Business {
   return { ...business, ...forgotten(businessTable) }
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Business events by type. */
 export const businessEvents = {

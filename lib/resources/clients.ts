@@ -9,7 +9,7 @@ import type { RecordTable } from './columns.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 /** A client, as returned by the API. */
 export const ClientSchema = v.object({
@@ -51,7 +51,7 @@ export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Client events by type. */
 export const clientEvents = {
@@ -83,7 +83,7 @@ export interface ClientStore extends ListedReads<Client, StoredClient, ClientFil
   change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
 /** The client operations. */
 export const clientOperations: Operations = {

@@ -9,7 +9,7 @@ import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 /** The due date in the example invoice, which is issued at the example time. */
 const DUE_DATE = '2026-04-13T00:00:00.000Z'
@@ -166,7 +166,7 @@ export const paymentTable: RecordTable<PaymentRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const invoiceId = field.id('inv', 'The invoice.')
 const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
@@ -283,7 +283,7 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
 /** The invoice operations. */
 export const invoiceOperations: Operations = {

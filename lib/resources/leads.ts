@@ -9,7 +9,7 @@ import type { RecordTable } from './columns.ts'
 import type { ListedReads, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 /** A lead, as returned by the API. */
 export const LeadSchema = v.object({
@@ -97,7 +97,7 @@ export const leadTable: RecordTable<LeadRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Lead events by type. */
 export const leadEvents = {
@@ -150,7 +150,7 @@ export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
 /** The lead operations. */
 export const leadOperations: Operations = {

@@ -4,7 +4,7 @@ import { eventType } from '../writes/event-envelope.ts'
 
 // The host manages marketing campaigns. This library only publishes the events.
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const campaignId = field.prose(64, "The host's campaign.", 'cmp_spring')
 const source = field.prose(200, 'The origin of the visitor.', 'newsletter')

@@ -4,7 +4,7 @@ import { oneOf } from '../base/host-input.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { PlainTable, Updated } from './record-reads.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 const STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
 const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
@@ -50,7 +50,7 @@ const projectTable: PlainTable<'project', Project> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Project events by type. */
 export const projectEvents = {
@@ -60,7 +60,7 @@ export const projectEvents = {
   }),
 }
 
-// --- The resource ---
+// --- Resource ---
 
 /** The resource and its operations. To support creating projects, add `create` with an input built by `inputOf()`. */
 export const projects = {

@@ -8,7 +8,7 @@ import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 /** A proposal, as returned by the API. */
 export const ProposalSchema = v.object({
@@ -86,7 +86,7 @@ export const proposalTable: RecordTable<ProposalRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Defines a proposal event. All four of them contain the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
@@ -146,7 +146,7 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
 /** The proposal operations. */
 export const proposalOperations: Operations = {

@@ -17,7 +17,7 @@ export interface EventStore {
   publish(organizationId: string, event: EventRecord): Promise<void>
 }
 
-// --- Events of a host ---
+// --- Host events ---
 
 /** Visible ASCII only, because the id is sent in a header. */
 const EVENT_ID = /^[!-~]{1,64}$/

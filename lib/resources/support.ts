@@ -3,7 +3,7 @@ import { eventType } from '../writes/event-envelope.ts'
 
 // The host manages support tickets. This library only publishes the events.
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
 
