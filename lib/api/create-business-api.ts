@@ -18,7 +18,7 @@ export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   /** Returns the OpenAPI document, as served by `GET /openapi.json`. */
   describe(this: void): object
   readonly requestLog: RequestLog
-  /** The rate limit of API keys without their own; null if the store counts no requests. */
+  /** Default rate limit for API keys, or `null` if the store doesn't limit requests. */
   readonly keyRateLimit: RateLimit | null
   /**
    * Authenticates a request that your own framework handles. Like a built-in operation, this checks the API key, the
