@@ -14,7 +14,7 @@ import type { InstallationStore } from './webhooks/installation.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 import type { ReplyStore } from './writes/idempotency.ts'
 
-/** The slices for records and events. They're used by the host's own code and can be part of its transactions. */
+/** The slices for records and events. The host's own code can use these, even within a transaction. */
 export interface RecordStore extends RecordSlices {
   readonly events: EventStore
   readonly imports: ImportStore
@@ -31,30 +31,29 @@ export interface ConnectionUse {
   readonly max: number
   /** Number of statements that have a connection. */
   readonly inUse: number
-  /** Number of statements that are waiting for a connection. */
+  /** Number of statements waiting for a connection. */
   readonly waiting: number
-  /** Number of statements rejected since the store was created because too many were waiting. */
+  /** Number of statements rejected because too many were waiting, since the store was created. */
   readonly refused: number
-  /** Number of statements since the store was created that timed out while waiting. */
+  /** Number of statements that timed out while waiting, since the store was created. */
   readonly timedOut: number
 }
 
 /**
- * The library's entire state. There is one slice per resource, declared in the resource's file.
+ * All of the library's state. There's one slice per resource, declared in the resource's file.
  *
- * These rules apply to all slices:
+ * These rules apply to every slice:
  *
- * - Methods are atomic. They write everything or nothing, even if the process crashes.
- * - Methods only read and write data of a single organization. An id from another organization is treated as unknown.
- * - Methods that write can be repeated with the same ids if the result was lost. The write only happens once.
- * - The store's clock determines what is expired, revoked, limited or due. Timestamps of records are passed in
- *   with the record.
- * - Names of times include their unit. Timestamps are ISO 8601 in UTC with milliseconds.
- * - If the store can't be reached, methods throw `storeUnavailable(…)`. All other errors are treated as bugs.
+ * - Methods are atomic. Either everything is written or nothing is, even if the process crashes.
+ * - Methods only read and write a single organization's data. Another organization's ids count as unknown.
+ * - After losing a result, you can repeat a write with the same ids. Nothing is written twice.
+ * - The store's clock determines what is expired, revoked, limited or due. Record timestamps are passed in.
+ * - Names of times include the unit. Timestamps are ISO 8601 in UTC with milliseconds.
+ * - If the store is unreachable, methods throw `storeUnavailable(…)`. Any other error is treated as a bug.
  * - Callers don't modify returned values, and stores don't modify arguments.
  */
 export interface BusinessApiStore extends RecordStore {
-  /** The service shared by all parts of the host. See `defineService(…)`. */
+  /** The service that all parts of the host share. See `defineService(…)`. */
   readonly service: Service
   readonly apiKeys: ApiKeyStore
   readonly endpoints: EndpointStore
@@ -68,25 +67,25 @@ export interface BusinessApiStore extends RecordStore {
   /** Optional. Absent if the store's data can't be copied. */
   readonly installation?: InstallationStore
   /**
-   * Marks the start of an API request. Optional. Allows a store to wait for running requests before it closes.
+   * Marks the start of an API request, so the store can wait for running requests before it closes. Optional.
    *
    * @returns a function to call at the end of the request
    * @throws `BusinessApiError` with code `store_unavailable` if the store is closing or closed
    */
   beginRequest?(): () => void
-  /** The shards of a sharded store. Metrics use their names as the `shard` label. Absent for a single store. */
+  /** The shards in a sharded store. Metrics use their names as the `shard` label. Absent for a single store. */
   readonly shards?: readonly { readonly name: string; readonly store: BusinessApiStore }[]
   /**
-   * Finds the organization of an API key on the shards that may contain the key. Optional, only for sharded stores.
+   * Finds an API key's organization on the shards that may contain the key. Optional, only for sharded stores.
    *
-   * @param slot the slot found in the key, or `null` for a key without a slot, which may be on any shard
-   * @param lookUp looks up the key on one shard using `identify` with the slot
-   * @returns the first organization found, or `null` if all these shards have responded and none has the key
+   * @param slot the slot found in the key, or `null` for a key without a slot, which could be on any shard
+   * @param lookUp looks up the key on one shard, using `identify` with the slot
+   * @returns the first organization found, or `null` if all these shards have responded and don't have the key
    */
   findKey?(
     slot: number | null,
     lookUp: (shard: Pick<BusinessApiStore, 'apiKeys'>) => Promise<string | null>,
   ): Promise<string | null>
-  /** Returns the current use of the store's connections for metrics. Absent if the store has no connections. */
+  /** Returns the store's current connection stats for metrics. Absent if the store doesn't use connections. */
   connectionUse?(): ConnectionUse
 }

@@ -3,7 +3,7 @@ import { describeFailure } from './cli/failure.ts'
 import { createInput } from './cli/input.ts'
 import { main } from './cli/main.ts'
 
-// Errors are handled where results are written. There is no way to report an error of stderr.
+// Errors are handled where we write results. If stderr itself fails, there's no way to report that.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.on('uncaughtException', (error) => {

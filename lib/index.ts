@@ -1,6 +1,6 @@
-// biome-ignore-all assist/source/organizeImports: in the order in which a host meets the names
+// biome-ignore-all assist/source/organizeImports: in the order in which you need the names
 
-// The handler
+// Handler
 export { type Authenticated, type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
@@ -9,7 +9,7 @@ export type { PeerRequest } from './api/peer-address.ts'
 export type { AdmittedCall, AnsweredCall, ApiCall, OnRequest, OnResponse } from './api/hooks.ts'
 export type { RequestLog, RequestLogChoice } from './api/request-log.ts'
 
-// The service and the host's own events
+// Service and custom events
 export { defineService, type Service, type ServiceOptions } from './service.ts'
 export {
   defineEvent,
@@ -21,7 +21,7 @@ export {
 } from './resources/own-events.ts'
 export { type StandardSchema, withJsonSchema } from './base/standard-schema.ts'
 
-// The host's own routes
+// Custom routes
 export {
   defineRoute,
   type Route,
@@ -79,7 +79,7 @@ export {
   WRONG_SHARD,
 } from './base/errors.ts'
 
-// Options and signals of a host
+// Host options and signals
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export type { Logger, LogLine } from './base/log.ts'
 export type { CurrentTraceparent } from './base/traceparent.ts'

@@ -1,6 +1,6 @@
 // biome-ignore-all assist/source/organizeImports: by resource
 
-// The calls
+// Calls
 export type { Idempotent } from './platform/idempotent.ts'
 export {
   createPlatform,
@@ -27,7 +27,7 @@ export {
   type ImportReport,
 } from './platform/import-records.ts'
 
-// Each resource
+// Resources
 export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
 export type { Business } from './resources/businesses.ts'
 export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'

@@ -4,42 +4,42 @@ import { flag, type OptionReaders, readEach, readHeaderPrefix, readMatching } fr
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
-/** How callers and subscribers know the service. Shared by the API, the webhooks, the settings and the pages. */
+/** How the service presents itself to callers and subscribers. The API, webhooks, settings and pages all use this. */
 export interface ServiceOptions<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
 > {
-  /** The title of the document and settings pages, 1 to 100 characters. Defaults to `Business API` in the document. */
+  /** The title for the document and settings pages, 1 to 100 characters. The document defaults to `Business API`. */
   readonly name?: string | undefined
   /**
-   * The URL of the API as seen by callers, including the base path, for example `https://app.example.com`. It's the
-   * server in the OpenAPI document and the start of all `Link` headers to the next page. It's never derived from a
-   * request. By default, the document's server is the basePath and links are relative.
+   * The API's URL for callers, including the base path, for example `https://app.example.com`. Used as the server in
+   * the OpenAPI document and the start of every next-page `Link` header. We never derive the URL from a request. By
+   * default, the document's server is the basePath and links are relative.
    */
   readonly baseUrl?: string | undefined
   /**
-   * The prefix of new API keys, for example `bapi` for `bapi_live_…`. A lowercase letter followed by up to 15 lowercase
-   * letters or digits. Defaults to `bapi`.
+   * The prefix for new API keys, for example `bapi` for `bapi_live_…`. Must be a lowercase letter followed by up to 15
+   * lowercase letters or digits. Defaults to `bapi`.
    */
   readonly keyPrefix?: string | undefined
-  /** The keys of your previous API, for `apiKeys.import`. By default, keys in other formats are rejected (401). */
+  /** Keys from your previous API, for `apiKeys.import`. By default, keys in other formats are rejected with a 401. */
   readonly importedKeys?: ImportedKeys | undefined
   /**
-   * The prefix of webhook headers, for example `X-SERVICE` for `X-SERVICE-Event-Id`. An endpoint's own headers can't
-   * start with it. Defaults to `X-SERVICE`.
+   * The prefix for webhook headers, for example `X-SERVICE` for `X-SERVICE-Event-Id`. An endpoint's custom headers
+   * can't start with this prefix. Defaults to `X-SERVICE`.
    */
   readonly headerPrefix?: string | undefined
-  /** If `true`, Standard Webhooks headers are sent to all endpoints whose secret allows it. Defaults to `false`. */
+  /** If `true`, sends Standard Webhooks headers to all endpoints whose secret allows it. Defaults to `false`. */
   readonly standardWebhooks?: boolean | undefined
-  /** The host's event types in addition to the catalogue, up to 200. See `defineEvent`. None by default. */
+  /** Your own event types, in addition to the catalogue. Up to 200. See `defineEvent`. None by default. */
   readonly events?: Events | undefined
-  /** The host's own scopes, for example `['bookings:read', 'bookings:write']`. None by default. */
+  /** Your own scopes, for example `['bookings:read', 'bookings:write']`. None by default. */
   readonly scopes?: Scopes | undefined
-  /** The host's routes in addition to the library's operations. See `defineRoute`. None by default. */
+  /** Your own routes, in addition to the library's operations. See `defineRoute`. None by default. */
   readonly routes?: readonly Route[] | undefined
 }
 
-/** The validated {@link ServiceOptions} including defaults. */
+/** The validated {@link ServiceOptions} with defaults filled in. */
 export interface Service<
   Events extends EventOwner['events'] = readonly EventDefinition[],
   Scopes extends ScopeOwner['scopes'] = readonly OwnScope[],
@@ -66,7 +66,7 @@ const READERS = {
 
 /**
  * Defines a service. The store passes it on to the API and its document, the delivery loop, the settings and the pages.
- * The command line reads it from the module given by `--service`.
+ * The command line reads it from the `--service` module.
  *
  * @throws `TypeError` naming the invalid option
  *
@@ -85,9 +85,9 @@ export function defineService<
 }
 
 /**
- * Returns the service of a store, which may be implemented by the host.
+ * Returns a store's service. The store may be the host's own implementation.
  *
- * @throws `TypeError` if the store has no service, or naming the invalid option
+ * @throws `TypeError` if the store has no service or an invalid option
  */
 export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
   if (service === undefined)
@@ -95,7 +95,7 @@ export function serviceOf({ service }: { readonly service: ServiceOptions }): Se
   return defineService(service)
 }
 
-/** Matches a name, which consists of visible characters and spaces. */
+/** Matches a name with visible characters and spaces. */
 const NAME = /^\P{C}{1,100}$/u
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {
@@ -108,12 +108,12 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    // The message doesn't include the value because a URL may contain a password.
+    // The message doesn't include the value, because a URL may contain a password.
     throw new TypeError(
       "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
-  // Use the parsed URL because it's sent in headers. For example,
-  // https://日本.example becomes https://xn--wgv71a.example.
+  // Use the parsed URL because it's sent in headers. For example, https://日本.example becomes
+  // https://xn--wgv71a.example.
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

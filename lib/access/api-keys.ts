@@ -9,33 +9,33 @@ import type { RateLimit } from './rate-limit.ts'
 import type { KeyScope } from './scopes.ts'
 import { SLOTS } from './slots.ts'
 
-// --- Form ---
+// --- Format ---
 
-/** The number of base62 digits for the slot. The constants below are for 30 random bytes and a CRC32. */
+/** Number of base62 digits in the slot. The constants below fit 30 random bytes and a CRC32. */
 const SLOT_DIGITS = 2
 const SECRET_DIGITS = 41
 const CHECKSUM_DIGITS = 6
 
-/** XORed into the checksum of keys that contain a slot. Older keys have 32 random bytes instead of slot and secret. */
+/** XORed into the checksum if a key has a slot. Older keys have 32 random bytes in place of the slot and secret. */
 const SLOT_MARK = 0x5107ab1e
 
 /**
- * Matches all API keys, for example for secret scanners. A key consists of `<prefix>_live_`, 2 base62 digits for the
- * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32 with a mark for keys with a slot. The
- * slot is public because it only leads to the shard.
+ * Matches every API key, for example in a secret scanner. A key is `<prefix>_live_`, 2 base62 digits for the
+ * organization's slot, 41 digits for 30 random bytes, and 6 digits for a CRC32 (marked if the key has a slot). The slot
+ * doesn't have to be secret, since it only identifies the shard.
  */
 export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
 
 const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
 
-/** The default key prefix. We don't use `sk` because secret scanners would attribute the key to another company. */
+/** The default key prefix. We don't use `sk` because secret scanners would attribute our keys to another company. */
 export const DEFAULT_KEY_PREFIX = 'bapi'
 
-/** Matches the prefix of a key, which is a lowercase letter followed by up to 15 lowercase letters or digits. */
+/** Matches a valid key prefix: a lowercase letter followed by up to 15 lowercase letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
 /**
- * Generates a new key. The full key exists only in the returned string.
+ * Generates a new key. The return value is the only place where the full key exists.
  *
  * @param prefix must match {@link API_KEY_PREFIX}
  * @param slot the slot of the key's organization, see `slotOf`
@@ -47,9 +47,9 @@ export function generateApiKey(prefix: string, slot: number): string {
 }
 
 /**
- * Checks a key's format, so a typo doesn't cost a database query.
+ * Validates a key's format and checksum, so typos don't cost a database query.
  *
- * @returns the key's slot, or `null` for an older key without a slot, or `undefined` if the format or checksum is wrong
+ * @returns the key's slot, `null` for an older key that has no slot, or `undefined` if the format or checksum is wrong
  */
 export function readApiKey(text: string): number | null | undefined {
   if (!WHOLE_KEY.test(text)) return undefined
@@ -60,12 +60,12 @@ export function readApiKey(text: string): number | null | undefined {
   return given === checksum(unchecked, SLOT_MARK) && slot < SLOTS ? slot : undefined
 }
 
-/** Describes the keys of your previous API, which can be imported with `apiKeys.import`. */
+/** Describes keys from your previous API, for use with `apiKeys.import`. */
 export interface ImportedKeys {
   /**
-   * Matches these keys. They can have up to 249 characters and no white space or commas. Other keys are rejected with
-   * 401 without a lookup. Because anyone can send strings to this pattern, don't use nested repetitions such as
-   * `(a+)+`, which would let a caller block the process.
+   * Matches the imported keys. Keys can have up to 249 characters and must not contain whitespace or commas. Anything
+   * that doesn't match is rejected with a 401 without a lookup. Anyone can send strings to this pattern, so don't use
+   * nested repetition like `(a+)+`, or a caller could block the process.
    */
   readonly pattern: RegExp
 }
@@ -78,11 +78,11 @@ export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys
   if (!isRegExp(pattern)) {
     throw new TypeError("Cannot use option 'importedKeys.pattern' because it must be a regular expression")
   }
-  // Drop the flags that make a regular expression stateful.
+  // Drop the flags that would make the regular expression stateful.
   return { pattern: new RegExp(pattern, pattern.flags.replace(/[gy]/g, '')) }
 }
 
-/** Returns the digest of a key (SHA-256 in lowercase hex). Keys are only stored and compared in this form. */
+/** Returns a key's digest (SHA-256 in lowercase hex). Keys are only stored and compared as digests. */
 export function digestApiKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
@@ -107,29 +107,29 @@ function fromBase62(text: string): number {
 
 // --- Types ---
 
-/** An API key as shown to administrators, without its secret. */
+/** An API key without the secret, as shown to administrators. */
 export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly KeyScope[]
-  /** The part before the secret digits, for example `bapi_live_`. */
+  /** Everything before the secret digits, for example `bapi_live_`. */
   readonly prefix: string
-  /** The last four characters. They help to tell keys apart. */
+  /** The last four characters, to help tell keys apart. */
   readonly lastFour: string
-  /** The rate limit of this key, or `null` to use the API's limit for keys. */
+  /** The key's custom rate limit, or `null` if the API's default applies. */
   readonly rateLimit: RateLimit | null
   readonly createdAt: string
   /** `null` if the key never expires. */
   readonly expiresAt: string | null
-  /** `null` if the key isn't revoked. */
+  /** `null` unless the key was revoked. */
   readonly revokedAt: string | null
-  /** The key that replaces this one, or `null` if the key wasn't rotated. */
+  /** The key that replaced this one, or `null` if the key wasn't rotated. */
   readonly successorId: string | null
   /** Accurate to the minute. `null` if the key was never used. */
   readonly lastUsedAt: string | null
 }
 
-/** Returns why a key is no longer active, or `null` if it is active. */
+/** Returns why a key is no longer active, or `null` if it's still active. */
 export function endOfKey(
   { revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>,
   now: number,
@@ -138,25 +138,25 @@ export function endOfKey(
   return expiresAt !== null && Date.parse(expiresAt) <= now ? 'expired' : null
 }
 
-/** A new key as it is stored. */
+/** A new key to store. */
 export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
   readonly digest: string
 }
 
-/** A key that replaces another key, with the same name, scopes and rate limit. */
+/** A key that replaces another one. Keeps the old key's name, scopes and rate limit. */
 export interface ApiKeySuccessor
   extends Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'> {
-  /** If absent, the new key expires when the old one would have. */
+  /** Defaults to the old key's expiry time. */
   readonly expiresAt?: string | null
 }
 
 /**
- * The outcome of a rotation. `previous` is the current state of the old key.
+ * The outcome of a rotation. `previous` is the old key in its current state.
  *
- * - `rotated`: `key` is the successor, created by this call or by an earlier one whose result was lost.
- * - `already_exists`: the successor's id belongs to another key, which is returned as `key`.
- * - `refused`: the old key isn't active or already has a different successor.
- * - `limit_reached`: the organization has the maximum number of active keys.
+ * - `rotated`: `key` is the successor, created by this call or by an earlier call whose result was lost.
+ * - `already_exists`: The successor's id is taken by another key, returned as `key`.
+ * - `refused`: The old key isn't active or already has a different successor.
+ * - `limit_reached`: The organization already has the maximum number of active keys.
  */
 export type ApiKeyRotation =
   | { readonly outcome: 'rotated' | 'already_exists'; readonly key: ApiKey; readonly previous: ApiKey }
@@ -165,9 +165,9 @@ export type ApiKeyRotation =
 /** A request to insert a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** The maximum number of active keys in the organization, including the new one. */
+  /** Maximum number of active keys in the organization, including the new one. */
   readonly limit: number
-  /** If `true`, the key wasn't generated here, so another key might already have its digest. */
+  /** `true` if the key was generated elsewhere, so another key might already have its digest. */
   readonly isImported?: true
 }
 
@@ -175,7 +175,7 @@ export interface ApiKeyInsertion extends AuditedRequest {
 export interface ApiKeyChange extends AuditedRequest {
   readonly keyId: string
   readonly name: string
-  /** Only rename the key if this is the current name. If `undefined`, always rename it. */
+  /** Only rename the key if the current name matches. If `undefined`, always rename the key. */
   readonly replaces?: string | undefined
 }
 
@@ -188,79 +188,75 @@ export interface ApiKeyRevocation extends AuditedRequest {
 export interface ApiKeyReplacement extends AuditedRequest {
   readonly keyId: string
   readonly successor: ApiKeySuccessor
-  /** How long the old key stays active, in ms by the store's clock. If 0, it's revoked immediately. */
+  /** How long the old key stays active, in ms (store's clock). If 0, it's revoked immediately. */
   readonly overlapMs: number
-  /** The maximum number of active keys including the successor. A rotation without overlap doesn't add a key. */
+  /** Maximum number of active keys, including the successor. Rotating with no overlap doesn't add a key. */
   readonly limit: number
 }
 
 /** A request to set an organization's rate limit. */
 export interface OrganizationLimit extends AuditedRequest {
-  /** `null` to use the API's limit. */
+  /** `null` to restore the API's default limit. */
   readonly rateLimit: RateLimit | null
 }
 
 // --- Store ---
 
-/** The part of a store that manages API keys. Keys must not be cached because changes take effect immediately. */
+/** The part of a store that manages API keys. Never cache keys, because changes must take effect immediately. */
 export interface ApiKeyStore {
   /**
-   * Looks up the organizations of many key digests at once, most of which may be made up. This is only used to schedule
-   * requests. It doesn't admit them because `admit` still checks each one.
+   * Looks up the organizations for a batch of key digests, most of which may be made up. We only use this to schedule
+   * requests. `admit` still checks every digest.
    *
-   * @param slots the slots found in the keys. A shard uses them to tell which organizations have moved
-   * @returns the organization ids of currently active keys by digest
+   * @param slots the slots found in the keys. Shards need the slots to know which organizations have moved
+   * @returns organization ids by digest, for keys that are currently active
    */
   identify(digests: readonly string[], slots?: readonly number[]): Promise<ReadonlyMap<string, string>>
 
-  /** Checks the API key, both rate limits and the scope of a request, in this order, in one atomic step. */
+  /** Checks the API key, both rate limits and the scope, in this order and atomically. */
   admit(request: AdmissionRequest): Promise<Admission>
 
-  /** Records that a key was just used. Does nothing if a use was already recorded within the last minute. */
+  /** Records that a key was just used. No-op if a use was recorded within the last minute. */
   markUsed(organizationId: string, keyId: string): Promise<void>
 
   /**
-   * Inserts a key unless its id is taken or the limit is reached, even if calls are concurrent. A stored key with the
-   * same id and digest counts as the same key. If any other key of any organization has this digest, active or not, the
-   * outcome is `already_exists` without the item. Lowering the limit doesn't revoke any keys.
+   * Inserts a key unless the id is taken or the limit is reached, even if calls are concurrent. A stored key with the
+   * same id and digest counts as the same key. If any other key has this digest, in any organization and even if
+   * inactive, the outcome is `already_exists` with no item. Lowering the limit doesn't revoke keys.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
-  /** Returns a key, even if revoked or expired, or `null` if there is no such key. */
+  /** Returns a key, including revoked and expired keys, or `null` if there's no such key. */
   get(organizationId: string, keyId: string): Promise<ApiKey | null>
 
-  /** Lists all keys of the organization, including revoked and expired ones, newest first. */
+  /** Lists all the organization's keys, newest first. Includes revoked and expired keys. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**
    * Renames a key, even if revoked or expired. Repeating a call doesn't undo later changes.
    *
-   * @returns the key in its current state, or `null` if there is no such key
+   * @returns the key in its current state, or `null` if there's no such key
    */
   update(request: ApiKeyChange): Promise<ApiKey | null>
 
-  /** Revokes a key by the store's clock. An earlier revocation is kept. Returns `null` if the key doesn't exist. */
+  /** Revokes a key using the store's clock. No-op if already revoked. Returns `null` if there's no such key. */
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Replaces an active key that has no successor yet. If two calls run at the same time, only one creates a
-   * successor. The old key ends after `overlapMs` by the store's clock, or when it expires if that is earlier.
-   * Without an overlap, it's revoked.
+   * Replaces an active key that doesn't have a successor yet. If two calls race, only the first creates a
+   * successor. The old key expires after `overlapMs` by the store's clock, unless it expires sooner anyway. With no
+   * overlap, it's revoked.
    *
-   * @returns `null` if the key doesn't exist
+   * @returns `null` if there's no such key
    */
   rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
 
-  /** Sets the limit shared by all keys of the organization. `null` restores the API's limit, with a full bucket. */
+  /** Sets the limit shared by all keys in the organization. `null` restores the API's default with a full bucket. */
   limitOrganization(request: OrganizationLimit): Promise<void>
 
-  /**
-   * Returns how long each API key's bucket takes until it is full again.
-   *
-   * @returns milliseconds by key ID, without keys whose bucket is full
-   */
+  /** Returns the milliseconds until each API key's bucket is full, by key id. Omits keys with a full bucket. */
   readResets(organizationId: string): Promise<Readonly<Record<string, number>>>
 
-  /** Returns the limit set for all keys of the organization together, or `null` if it uses the API's limit. */
+  /** Returns the limit shared by all the organization's keys, or `null` if the API's default applies. */
   getOrganizationLimit(organizationId: string): Promise<RateLimit | null>
 }

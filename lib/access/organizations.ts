@@ -1,52 +1,51 @@
 /** The part of a store that works on entire organizations. */
 export interface OrganizationStore {
   /**
-   * Deletes some of an organization's data, which includes records, events, deliveries, attempts, idempotency entries,
-   * document numbers, audit entries, endpoints, limits and API keys. The first call revokes the API keys and removes
-   * the endpoints, so from then on no request is admitted and no delivery is made. The last call deletes them. A
-   * delivery that is being sent is deleted and its result is dropped. Everything is gone after a complete pass that
-   * deleted nothing. Writes that were in progress during the first call may require a second pass.
+   * Deletes a batch of an organization's data: records, events, deliveries, attempts, idempotency entries, document
+   * numbers, audit entries, endpoints, limits and API keys. The first call revokes the API keys and removes the
+   * endpoints, so no requests are admitted and nothing is delivered from then on. The last call deletes both.
+   * Deliveries in progress are deleted, too, and the results are dropped. The deletion is complete after a full pass
+   * that deletes nothing. Writes in progress during the first call may require a second pass.
    */
   deletePart(request: DeletionRequest): Promise<PartResult>
 
   /**
-   * Erases some of a business's personal data. The first call changes the business, so its client counts as
-   * changed, and removes the signatures of the given proposals. Subsequent calls scan the events that mention the
-   * business. For `business.created` and `client.created` they change the bodies, and for these and lead events the
-   * response excerpts of their deliveries. Finally, the replies stored under idempotency keys are changed. No event
-   * is published. A pending delivery is sent with the new body, and a replay returns the new reply. Repeating a pass
-   * has no effect.
+   * Erases a batch of a business's personal data. The first call updates the business, so the client counts as changed,
+   * and removes the signatures from the given proposals. Subsequent calls scan the events that mention the business,
+   * and update the bodies of `business.created` and `client.created` events as well as the response excerpts in
+   * deliveries of those events and of lead events. Finally, stored idempotency replies are updated. No event is
+   * published. Pending deliveries are sent with the new body, and replays return the new reply. Passes are idempotent.
    *
-   * @returns `null` if the organization has no business with this id
+   * @returns `null` if the organization doesn't have a business with this id
    */
   forgetPart(request: ForgetRequest): Promise<PartResult | null>
 }
 
-/** A request for the next step of deleting an organization. */
+/** A request for the next step in deleting an organization. */
 export interface DeletionRequest {
   readonly organizationId: string
-  /** The maximum number of rows to delete, which keeps each step short. */
+  /** Maximum number of rows to delete. Keeps each step short. */
   readonly limit: number
-  /** The previous step's `next`, or `null` in the first step. */
+  /** The `next` value from the previous step, or `null` in the first step. */
   readonly after: string | null
 }
 
-/** A request for the next step of erasing a business's personal data. */
+/** A request for the next step in erasing a business's personal data. */
 export interface ForgetRequest {
   readonly organizationId: string
   readonly businessId: string
-  /** Proposals whose signature is removed as well. Unknown ids are ignored. */
+  /** Proposals whose signatures are removed as well. Unknown ids are ignored. */
   readonly proposalIds: readonly string[]
-  /** The maximum number of rows to scan, which keeps each step short. */
+  /** Maximum number of rows to scan. Keeps each step short. */
   readonly limit: number
-  /** The previous step's `next`, or `null` in the first step. */
+  /** The `next` value from the previous step, or `null` in the first step. */
   readonly after: string | null
 }
 
-/** The result of a step. */
+/** The result of one step. */
 export interface PartResult {
-  /** The number of deleted or changed rows by collection name. */
+  /** Number of deleted or changed rows, by collection name. */
   readonly counts: Readonly<Record<string, number>>
-  /** Where the next step starts, in a format defined by the store, or `null` after the last step. */
+  /** Where the next step starts, in a store-specific format, or `null` after the last step. */
   readonly next: string | null
 }

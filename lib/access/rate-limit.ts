@@ -1,12 +1,12 @@
-/** Allows `burst` requests at once (an integer, at least 1) and `perSecond` requests (more than 0) in the long run. */
+/** Allows bursts of `burst` requests (an integer, at least 1) and a sustained rate of `perSecond` (more than 0). */
 export interface RateLimit {
   readonly perSecond: number
   readonly burst: number
 }
 
 /**
- * Bounds within which the bucket's arithmetic is correct and the numbers fit the database's types. Above about 10,000
- * per second, a bucket is inexact, because the tolerance of 0.01 ms is a large part of the interval.
+ * Bounds that keep the bucket arithmetic correct and fit the database types. Buckets get imprecise above about 10,000
+ * per second, where the 0.01 ms tolerance is a large fraction of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -32,37 +32,37 @@ export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   )
 }
 
-/** The limits of an API key and its organization. Each request uses both buckets (specification, section 8). */
+/** The limits for an API key and its organization. Each request uses both buckets (see section 8 of the spec). */
 export interface RateLimits {
   readonly key: RateLimit
   readonly organization: RateLimit
 }
 
-/** The state of a bucket after a request. */
+/** A bucket's state after a request. */
 export interface BucketState extends RateLimit {
-  /** The number of requests that the bucket would currently allow. */
+  /** How many more requests the bucket would allow right now. */
   readonly remaining: number
   /** Milliseconds until the bucket is full. */
   readonly resetMs: number
 }
 
-/** The state of both buckets after a request. */
+/** Both buckets after a request. */
 export interface RateLimitState {
   readonly key: BucketState
   readonly organization: BucketState
-  /** 0 if the request was allowed, otherwise the number of milliseconds to wait. */
+  /** How long to wait, in milliseconds. 0 if the request was allowed. */
   readonly retryAfterMs: number
 }
 
-/** When each bucket will be full, in milliseconds of the clock used to decide, or 0 if it was never used. */
+/** When each bucket will be full, in milliseconds on the clock used for the decision, or 0 if it was never used. */
 export interface BucketTimes {
   readonly key: number
   readonly organization: number
 }
 
 /**
- * Which buckets are only filled by a single limit. If one is more than empty, a lower limit or different
- * clock was used.
+ * Buckets that are only used with a single limit. If one is more than empty, its limit was raised or the clock
+ * was set back.
  */
 export interface OwnBuckets {
   readonly key: boolean
@@ -72,13 +72,12 @@ export interface OwnBuckets {
 const BOTH: OwnBuckets = { key: true, organization: true }
 
 /**
- * Takes a token from both buckets or neither, using GCRA. A bucket is stored as a single number, the time when
- * it will be full. Each request adds an interval to that time and is rejected if the result is more than a burst
- * ahead of now.
+ * Takes a token from both buckets or neither, using GCRA. We store a single number per bucket, the time it will be
+ * full. Each request adds an interval to that time, and is rejected if the result is more than a burst ahead of now.
  *
- * @param own the buckets that can't be less than empty. If their time is further ahead, because the limit was raised or
- *   the clock was set back, they count as empty. Don't use this for a bucket that is shared with an API with lower
- *   limits, because it would refill that bucket. Defaults to both
+ * @param own the buckets that can't be less than empty. If a bucket is further ahead, because the limit was raised or
+ *   the clock was set back, we treat the bucket as empty. Don't use this for a bucket shared with an API that has lower
+ *   limits, because the bucket would be refilled. Defaults to both
  * @returns the new times, which are unchanged if the request is rejected, and the state of both buckets
  *
  * @example
@@ -106,7 +105,7 @@ export function takeToken(
   return { times: after, state: { ...describeBuckets(after, limits, now), retryAfterMs } }
 }
 
-/** Returns the state of both buckets for a request that was allowed. */
+/** Returns the state of both buckets after a request that was allowed. */
 export function describeBuckets(times: BucketTimes, limits: RateLimits, now: number): RateLimitState {
   return {
     key: describe(times.key, limits.key, now),
@@ -115,7 +114,7 @@ export function describeBuckets(times: BucketTimes, limits: RateLimits, now: num
   }
 }
 
-/** Tolerance in ms, larger than any floating-point error, so an empty bucket isn't rewritten. */
+/** Tolerance in ms. Larger than any floating-point error, so we don't rewrite a bucket that's merely empty. */
 const MORE_THAN_EMPTY_MS = 10
 
 function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: number): number {
@@ -124,15 +123,15 @@ function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: numbe
 }
 
 /**
- * Calculates the effect of a request on one bucket.
+ * Calculates how a request affects a bucket.
  *
- * @returns when the bucket will be full if the request is admitted, and the milliseconds until it has a token
+ * @returns when the bucket will be full if the request is admitted, and the number of milliseconds until the next token
  */
 function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond
   const fullAtAfter = Math.max(now, fullAt) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
-  // Allow for floating-point errors of 0.01 ms. Otherwise a full bucket might reject its last token.
+  // Allow 0.01 ms for floating-point errors. Otherwise a full bucket might reject its last token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 

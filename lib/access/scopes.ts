@@ -1,4 +1,4 @@
-/** All built-in scopes of API keys (specification, section 5, rule 3). */
+/** All built-in API key scopes (see section 5, rule 3 of the spec). */
 export const SCOPES = [
   'clients:read',
   'clients:write',
@@ -9,7 +9,7 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
-/** The name of a built-in scope, one of {@link SCOPES}. */
+/** A built-in scope, one of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
 
 /** The name of a resource that can be listed, as used in its path and scopes. */
@@ -18,33 +18,33 @@ export type Resource = NamedBy<Scope, 'read'>
 export type WritableResource = NamedBy<Scope, 'write'>
 type NamedBy<Any, Verb extends string> = Any extends `${infer Name}:${Verb}` ? Name : never
 
-/** The name of a scope defined by the host, for example `bookings:read`. */
+/** The name of a custom scope defined by the host, for example `bookings:read`. */
 export type OwnScope = `${string}:read` | `${string}:write`
 
-/** The name of a scope that a key can have. */
+/** Any scope that a key can have. */
 export type KeyScope = Scope | OwnScope
 
-/** A service with the scopes defined by the host, which are added to {@link SCOPES}. */
+/** A service with custom scopes in addition to {@link SCOPES}. */
 export interface ScopeOwner {
-  /** The scopes defined by the host. */
+  /** Custom scopes defined by the host. */
   readonly scopes: readonly OwnScope[]
 }
 
-/** The names of all scopes of a service. The host's scopes are known by name. */
+/** All scope names in a service, including the host's custom scopes. */
 export type ScopeOf<Owner extends ScopeOwner> =
   | Scope
   | (`${string}:read` extends Owner['scopes'][number] ? never : Owner['scopes'][number])
 
-/** Returns all scopes that a service's keys can have, starting with the built-in ones. */
+/** Returns all scopes that a service's keys can have, built-in ones first. */
 export function scopesOf({ scopes }: ScopeOwner): readonly KeyScope[] {
   return [...SCOPES, ...scopes]
 }
 
-/** Matches a noun with an access level. Safe to use in headers, space-separated lists and form field names. */
+/** Matches a noun and an access level. Safe in headers, space-separated lists and form field names. */
 const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$/
 
 /**
- * Reads the `scopes` option of a service.
+ * Reads a service's `scopes` option.
  *
  * @throws `TypeError` if a name is invalid, repeated or built in
  */
@@ -58,7 +58,7 @@ export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as Scope
   )
 }
 
-/** All resources that can be listed, in the order of the scopes. */
+/** All resources that can be listed, in the same order as the scopes. */
 export const RESOURCES: readonly Resource[] = SCOPES.flatMap((scope) =>
   scope.endsWith(':read') ? [scope.replace(':read', '') as Resource] : [],
 )

@@ -1,15 +1,14 @@
-// An organization's slot is the remainder that PostgreSQL uses to find the partition of a string in a table
-// partitioned by hash. Tables of the host, or a router that knows PostgreSQL's partitions, therefore place an
-// organization in the same way. The hash is Jenkins' lookup3 with PostgreSQL's seed over the string's UTF-8 bytes, as
-// computed by little-endian servers.
+// An organization's slot is the remainder PostgreSQL uses to pick the hash partition for a string. This way, tables in
+// the host's database and routers that know PostgreSQL's partitioning place an organization in the same slot. The hash
+// is Jenkins' lookup3 over the string's UTF-8 bytes, with PostgreSQL's seed, as computed on little-endian servers.
 
-/** The number of slots. It can't be changed because most organizations would end up in a different slot. */
+/** The number of slots. This can never change because most organizations would end up in a different slot. */
 export const SLOTS = 1024
 
 /** PostgreSQL's HASH_PARTITION_SEED (0x7A5B22367996DCFD), split in two. */
 const SEED_HIGH = 0x7a5b2236
 const SEED_LOW = 0x7996dcfd
-/** The low bits of the constant that hash_combine64 adds to the hash of a single column. */
+/** The low bits of the constant that hash_combine64 adds when there's only one hash column. */
 const COMBINED = 0x5a8e3
 
 /**
@@ -25,7 +24,7 @@ export function slotOf(organizationId: string): number {
   return (hash(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)
 }
 
-/** The three words of the hash state. Each sum is truncated to 32 bits by the Int32Array. */
+/** The hash state's three words. The Int32Array truncates each sum to 32 bits. */
 type Words = Int32Array & { 0: number; 1: number; 2: number }
 
 function hash(bytes: Buffer): number {
@@ -38,7 +37,7 @@ function hash(bytes: Buffer): number {
     add(words, bytes, at)
     mix(words)
   }
-  // The lowest byte of the third word is reserved for the length.
+  // The third word's lowest byte is reserved for the length.
   const rest = Buffer.alloc(12)
   rest.set(bytes.subarray(at, at + 8))
   rest.set(bytes.subarray(at + 8), 9)

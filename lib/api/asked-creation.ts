@@ -11,15 +11,15 @@ import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
-/** Maximum wait for another request with the same key, in ms, and as a share of the remaining time. */
+/** Maximum wait for another request with the same key, in ms and as a fraction of the remaining time. */
 const WAIT_MAX_MS = 4000
 const WAIT_SHARE = 0.8
 
 /**
- * Reads the creation from a request.
+ * Reads a creation from a request.
  *
  * @returns the creation and the response body
- * @throws `Refusal` with 415, 413, 400 or 422
+ * @throws `Refusal` with status 415, 413, 400 or 422
  */
 export async function readCreation(
   route: CreateRoute,
@@ -42,7 +42,7 @@ export async function readCreation(
   return { reply, creation: { organizationId, apiKeyId: keyId, record, events, idempotency, atMostMs } }
 }
 
-/** Returns the reservation of a request's idempotency key, including how long to wait for another request. */
+/** Returns the reservation for a request's idempotency key, including how long to wait for a concurrent request. */
 export function reserve(
   operation: string,
   key: string,
@@ -53,7 +53,7 @@ export function reserve(
   return { operation, key, fingerprint, windowMs: IDEMPOTENCY_WINDOW_MS, waitMs }
 }
 
-/** Converts the outcome of a creation to a response. `reply` is the body for a new record. @throws `Refusal` */
+/** Converts a creation outcome to a response. `reply` is the body for a new record. @throws `Refusal` */
 export function settle(created: ApiCreationOutcome, reply: string): Rendered {
   switch (created.outcome) {
     case 'created':

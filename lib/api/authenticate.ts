@@ -7,31 +7,31 @@ import { createUnknownCallers, type UnknownCallers } from './unknown-callers.ts'
 /** Matches a bearer token. The scheme is case-insensitive and can be followed by spaces or tabs (RFC 9110). */
 const BEARER = /^bearer[ \t]+([^\s,]+)$/i
 const SCHEME = /^bearer\b/i
-/** Maximum length of the header, more than any key needs. Longer ones are rejected without a regular expression. */
+/** Maximum header length, more than any key needs. Longer headers are rejected without running a regular expression. */
 const HEADER_MAX = 256
 
-/** A key from a request that was active when it was last looked up. */
+/** A key that was active when we last looked it up. */
 export interface PresentedKey {
   readonly keyDigest: string
   readonly organizationHint: string
 }
 
-/** The credentials of a request as far as we can check them without the store. */
+/** A request's credentials, checked as far as possible without hitting the store. */
 export type Credentials =
-  /** A key that was active when it was last looked up. */
+  /** A key that was active when we last looked it up. */
   | { readonly kind: 'known'; readonly key: PresentedKey }
   /** Something that only the store can recognize as a key. */
   | UnknownKey
   | { readonly kind: 'refused'; readonly refusal: Refusal }
 
-/** A key, or any string sent in place of a key. */
+/** A key, or whatever the caller sent in place of a key. */
 interface UnknownKey {
   readonly kind: 'unknown'
   readonly text: string
   readonly keyDigest: string
 }
 
-/** The parts of an `Exchange` needed to find its key. */
+/** The parts of an `Exchange` needed to find the key. */
 interface PresentingRequest {
   readonly credentials: Credentials
   peer(): string
@@ -39,27 +39,27 @@ interface PresentingRequest {
   inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
 }
 
-/** Separates requests with a valid key from all others before the store checks them. */
+/** Separates requests with a valid key from the rest before the store gets involved. */
 export interface Authentication {
-  /** Reads the credentials of a request from its `Authorization` header. */
+  /** Reads credentials from the `Authorization` header. */
   read(authorization: string | undefined): Credentials
   /** See {@link UnknownCallers.enter}. */
   readonly enter: UnknownCallers['enter']
   /**
-   * Finds the key of a request. Callers without a known key have to wait for their turn. See {@link UnknownCallers}.
+   * Finds a request's key. Callers whose key isn't known yet have to wait their turn. See {@link UnknownCallers}.
    *
-   * @throws `Refusal` with 401, or `BusinessApiError` with code `store_unavailable` if the store can't be reached
+   * @throws `Refusal` with status 401, or `BusinessApiError` with code `store_unavailable` if the store is unreachable
    */
   find(request: PresentingRequest): Promise<PresentedKey>
   /**
    * Forgets a key that the store has rejected.
    *
-   * @returns the refusal to send
+   * @returns the rejection to send
    */
   refuse(keyDigest: string): Refusal
 }
 
-/** Authenticates requests using the keys in a store. `deadlineMs` is the time limit for a request. */
+/** Authenticates requests against the keys in a store. `deadlineMs` is the time limit for a request. */
 export function createAuthentication(
   store: Pick<BusinessApiStore, 'apiKeys' | 'service' | 'findKey'>,
   deadlineMs: number,
@@ -68,8 +68,8 @@ export function createAuthentication(
   const callers = createUnknownCallers(store, deadlineMs)
 
   async function lookUp({ text, keyDigest }: UnknownKey, peer: string): Promise<PresentedKey> {
-    // If a string has neither the format and checksum of a key nor the format of an imported key, reject it without
-    // asking the store. An imported key may contain a slot that belongs to another installation, so ignore it.
+    // Reject strings that aren't in our key format (with a valid checksum) or the imported key format without asking
+    // the store. We ignore the slot in an imported key, since it may come from another installation.
     const slot = importedKeys?.pattern.test(text) ? null : readApiKey(text)
     const organizationHint = slot === undefined ? null : await callers.find(keyDigest, slot, peer)
     if (organizationHint === null) throw INVALID_KEY
@@ -107,17 +107,17 @@ export function createAuthentication(
   }
 }
 
-// Only created once, so a flood of invalid requests doesn't produce stack traces.
+// We only create these once, so a flood of invalid requests doesn't generate stack traces.
 const INVALID_KEY = refusals.invalidKey()
 const INVALID: Credentials = { kind: 'refused', refusal: INVALID_KEY }
 const NONE: Credentials = { kind: 'refused', refusal: refusals.noKey() }
 
 /**
- * Returns the API key from a request (specification, section 5), or the refused credentials. The message differs if
- * there's no key at all, but is the same for all keys.
+ * Returns a request's API key (see section 5 of the spec), or a rejection. The message is different when no key was
+ * sent, but it's the same for every invalid key.
  */
 function readKey(authorization: string | undefined): string | Credentials {
-  // RFC 6750, section 3.1: no error code if a request has no bearer token.
+  // RFC 6750, section 3.1: don't send an error code if there's no bearer token.
   if (authorization === undefined || !SCHEME.test(authorization)) return NONE
   if (authorization.length > HEADER_MAX) return INVALID
   return BEARER.exec(authorization)?.[1] ?? INVALID

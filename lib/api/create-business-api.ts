@@ -13,19 +13,19 @@ import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 import type { RequestLog } from './request-log.ts'
 
-/** The request handler, which can be called in several ways. @typeParam Scopes the names of the service's scopes */
+/** The request handler, which can be called in several ways. @typeParam Scopes names of the service's scopes */
 export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   /** Returns the OpenAPI document, as served by `GET /openapi.json`. */
   describe(this: void): object
   readonly requestLog: RequestLog
-  /** The rate limit of API keys without their own; null if the store counts no requests. */
+  /** Default rate limit for API keys, or `null` if the store doesn't limit requests. */
   readonly keyRateLimit: RateLimit | null
   /**
-   * Authenticates a request that is handled by your own framework. As for an operation, this checks the API key, the
-   * rate limits (taking one token) and the scope. It doesn't read the body or call the hooks.
+   * Authenticates a request that your own framework handles. Like a built-in operation, this checks the API key, the
+   * rate limits (taking one token) and the scope. It doesn't read the body or call your hooks.
    *
    * @param request a request from node:http, Express or fetch
-   * @returns the caller and the headers to add to all responses, or the reply to send (401, 403, 429 or 503)
+   * @returns the caller and the headers to add to every response, or the response to send (401, 403, 429 or 503)
    * @throws `TypeError` if the service doesn't have the scope
    *
    * @example
@@ -41,27 +41,27 @@ export interface BusinessApi<Scopes extends string = Scope> extends Mounted {
   ): Promise<Authenticated>
 }
 
-/** The caller of a request that the host handles itself, or the reply to send. */
+/** The caller, for a request that the host handles itself, or the response to send. */
 export type Authenticated =
   | {
       readonly organizationId: string
       readonly apiKey: { readonly id: string }
       /** The value of `X-Request-Id`. */
       readonly requestId: string
-      /** Headers to add to the response, which are the rate limits and `X-Request-Id`. */
+      /** Headers to add to the response (rate limits and `X-Request-Id`). */
       readonly headers: Readonly<Record<string, string>>
       readonly reply?: undefined
     }
   | {
       readonly reply: ApiReply & {
         toResponse(): Response
-        /** Sends the reply with node:http or Express. */
+        /** Sends the response with node:http or Express. */
         send(response: ServerResponse): void
       }
     }
 
 /**
- * Creates the request handler of the business API (specification, sections 1 to 9). It doesn't open connections, start
+ * Creates a request handler for the business API (see sections 1 to 9 of the spec). It doesn't open connections, start
  * timers or read environment variables.
  *
  * @param store `createPostgresStore(…)`, `createMemoryStore(…)` or your own store

@@ -3,23 +3,23 @@ import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
 import type { Credentials } from './authenticate.ts'
 
-/** Data about a request that becomes known while the request is handled. */
+/** Facts about a request that aren't known until the request is being handled. */
 export interface CallFacts {
-  /** The operation's id in the OpenAPI document, such as `createClient`, or `null` if no operation was reached. */
+  /** The operation's id in the OpenAPI document, like `createClient`, or `null` if no operation was reached. */
   operationId: string | null
-  /** The organization of the API key, or `null` if the request has no valid key. */
+  /** The organization that owns the API key, or `null` if there's no valid key. */
   organizationId: string | null
-  /** The id of the API key, or `null` if the request has no valid key. */
+  /** The API key's id, or `null` if there's no valid key. */
   keyId: string | null
 }
 
 /** A request and its deadline. */
 export interface Exchange {
   readonly request: ApiRequest
-  /** The part of the target after the `?`. */
+  /** Everything after the `?` in the request target. */
   readonly query: string
   readonly requestId: string
-  /** The mount path as seen by callers. Empty for the root. */
+  /** The mount path as callers see it. Empty for the root. */
   readonly publicPath: string
   readonly credentials: Credentials
   /**
@@ -28,22 +28,22 @@ export interface Exchange {
    * @throws `BusinessApiError` with code `store_unavailable` if the store is closing
    */
   hold(): void
-  /** Allows the store to close. Called at the end, and before a refusal waits for its turn. */
+  /** Lets the store close. Called when the response is done, and before a rejection waits its turn. */
   release(): void
-  /** When the request arrived, in milliseconds of the monotonic clock. */
+  /** When the request arrived, in milliseconds on the monotonic clock. */
   readonly beganAt: number
-  /** In milliseconds of the monotonic clock. */
+  /** In milliseconds on the monotonic clock. */
   readonly deadlineAt: number
-  /** The operation and the caller once they are known. Used by the host's hooks and the trace. */
+  /** The operation and the caller, once they're known. Used for the host's hooks and for tracing. */
   readonly facts: CallFacts
   /** The caller's address according to the `peerAddress` option, if known. */
   address(): string | undefined
-  /** Returns the group of callers that share their turns. */
+  /** Returns the group that the caller shares turns with. */
   peer(): string
   /**
-   * Waits for `work` until the deadline. Late work isn't stopped, but its result is dropped.
+   * Waits for `work` until the deadline. We can't stop late work, but we ignore its result.
    *
-   * @param onLate returns the error to throw at the deadline. By default, the code is `store_unavailable`
+   * @param onLate returns the error to throw at the deadline. Defaults to an error with code `store_unavailable`
    */
   inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
 }
@@ -51,7 +51,7 @@ export interface Exchange {
 /**
  * Starts an exchange.
  *
- * @param about the object that becomes the exchange
+ * @param about the object to turn into an exchange
  * @param deadlineMs time limit for the response, in ms
  */
 export function beginExchange(
@@ -62,7 +62,7 @@ export function beginExchange(
   const deadlineAt = beganAt + deadlineMs
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
-  // We don't spread `about` because that is slow for so many fields.
+  // We don't spread `about`, because that's slow for this many fields.
   return Object.assign(about, {
     beganAt,
     deadlineAt,

@@ -9,34 +9,34 @@ import type { CallFacts, Exchange } from './exchange.ts'
 
 // --- Types ---
 
-/** An API request as passed to the host's hooks, with its caller if known. */
+/** An API request and its caller (if known), as passed to the host's hooks. */
 export interface ApiCall extends Omit<ErrorContext, 'status'>, Readonly<CallFacts> {
-  /** The caller's address according to `peerAddress`, by default that of the socket, or `null` if unknown. */
+  /** The caller's address according to `peerAddress` (the socket's address by default), or `null` if unknown. */
   readonly remoteAddress: string | null
 }
 
-/** A request that has a valid key with the required scope and is within the rate limits. Passed to `onRequest`. */
+/** A request with a valid key that has the required scope and is within the rate limits. Passed to `onRequest`. */
 export interface AdmittedCall extends ApiCall {
   readonly operationId: string
   readonly organizationId: string
   readonly keyId: string
-  /** The scope required by the operation, for example `clients:write`. */
+  /** The scope that the operation requires, for example `clients:write`. */
   readonly scope: KeyScope
 }
 
 /** A request and its response. Passed to `onResponse`. */
 export interface AnsweredCall extends ApiCall, Omit<AnswerTrace, 'route'> {}
 
-/** The host's hook that runs before an operation, see the `onRequest` option. */
+/** Runs before an operation. See the `onRequest` option. */
 export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>
 
-// biome-ignore lint/suspicious/noConfusingVoidType: a hook that lets a request go on may end without a return.
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that allows the request may not return anything.
 type Verdict = Refusal | null | undefined | void
 
-/** The host's hook that runs after a response, see the `onResponse` option. */
+/** Runs after a response. See the `onResponse` option. */
 export type OnResponse = (call: AnsweredCall) => void | Promise<void>
 
-/** The parts of an exchange that are passed to hooks and traces. */
+/** The parts of an exchange that hooks and traces can see. */
 export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganAt' | 'facts' | 'address'>
 
 // --- Hooks ---
@@ -44,11 +44,11 @@ export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganA
 /**
  * Calls the host's `onRequest` hook and waits until the request's deadline.
  *
- * @throws the host's `Refusal`, a `TypeError` if the result isn't one, a `BusinessApiError` with code
- *   `store_unavailable` at the deadline, or any error thrown by the hook
+ * @throws the host's `Refusal`, a `TypeError` if the hook returns anything else, a `BusinessApiError` with code
+ *   `store_unavailable` at the deadline, or any error from the hook
  */
 export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: KeyScope): Promise<void> {
-  // All facts of an admitted exchange are known.
+  // Once an exchange is admitted, all the facts are known.
   const ask = async () => onRequest({ ...describe(exchange), scope } as AdmittedCall)
   const refusal = await exchange.inTime(ask(), () =>
     storeUnavailable("Cannot answer the request because option 'onRequest' has not answered in time"),
@@ -59,9 +59,9 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: K
 }
 
 /**
- * Reports a response to the host's hook, the trace and the answer channel.
+ * Reports a response to the host's hook, the trace and the `answer` channel.
  *
- * @param route the operation's path, or `null` if the API doesn't have the path
+ * @param route the operation's path, or `null` if the path doesn't match any operation
  */
 export type NoteAnswer = (
   exchange: DescribedExchange,
@@ -71,8 +71,8 @@ export type NoteAnswer = (
 ) => void
 
 /**
- * Creates a function that reports responses. The hook runs in a later turn of the event loop when the response is
- * already being sent. A slow hook therefore doesn't delay it, and errors of the hook are only reported.
+ * Creates a function that reports responses. It calls the hook in a later event loop turn, when the response is already
+ * being sent, so a slow hook doesn't delay the response. Errors thrown by the hook are reported, but have no effect.
  */
 export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {
   async function tell(hook: OnResponse, exchange: DescribedExchange, answer: CallResult): Promise<void> {

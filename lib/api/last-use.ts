@@ -3,8 +3,8 @@ import type { ApiKeyStore } from '../access/api-keys.ts'
 import { describeError, type Logger } from '../base/log.ts'
 
 /**
- * Creates a function that records when a key was last used, without delaying the request. There is only one write per
- * key at a time, because other requests see an outdated last use until the write is done.
+ * Creates a function that records when a key was last used, without delaying the request. Each key has at most one
+ * write in flight, since other requests see a stale last use until the write is done.
  */
 export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Caller) => void {
   const underWay = new Set<string>()
@@ -13,7 +13,7 @@ export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Ca
     try {
       await apiKeys.markUsed(organizationId, keyId)
     } catch (error) {
-      // No caller waits for this, and the next request will try again.
+      // This is best-effort. The next request will try again.
       logger.warn({ keyId, error: describeError(error) }, 'Last use of an API key not recorded')
     } finally {
       underWay.delete(keyId)

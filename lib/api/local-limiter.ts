@@ -1,10 +1,10 @@
 import type { Admission } from '../access/admission.ts'
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
 
-/** Full buckets are removed above this number of buckets. Callers can't tell because a new bucket is full as well. */
+/** With more buckets than this, we remove the full ones. Callers can't tell, since new buckets start out full. */
 const MAX_BUCKETS = 10_000
 
-/** Creates a rate limiter with its own buckets for each process. Used if the store doesn't take tokens. */
+/** Creates a per-process rate limiter. Used when the store doesn't take tokens. */
 export function createLocalLimiter(limits: RateLimits): (admission: Admission) => Admission {
   const fullAt = new Map<string, number>()
   let sweepAt = MAX_BUCKETS
@@ -23,7 +23,7 @@ export function createLocalLimiter(limits: RateLimits): (admission: Admission) =
     fullAt.set(keyBucket, times.key).set(organizationBucket, times.organization)
     if (fullAt.size > sweepAt) {
       dropFull(fullAt, now)
-      // Twice the number of buckets in use, so sweeps are rare no matter how many callers there are.
+      // Wait for the number of buckets to double, so sweeps stay rare no matter how many callers there are.
       sweepAt = Math.max(MAX_BUCKETS, fullAt.size * 2)
     }
     return { ...admission, rateLimit: state, outcome: state.retryAfterMs > 0 ? 'limited' : admission.outcome }

@@ -6,13 +6,15 @@ import type { Route } from '../resources/route.ts'
 import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
-/** Lets documentation viewers read the document. Other paths have no CORS headers as keys don't belong in browsers. */
+/**
+ * Lets documentation viewers load the document. Other paths have no CORS headers because keys don't belong in browsers.
+ */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
 /**
- * Handles `GET /openapi.json`, which is cacheable and needs no key. Documents are built on first use.
+ * Handles `GET /openapi.json`, which is cacheable and doesn't need a key. Documents are built lazily.
  *
- * @throws `TypeError` if a schema of the host can't be described in the document
+ * @throws `TypeError` if the document can't represent one of the host's schemas
  */
 export function createOpenApiReply(
   operations: readonly Route[],
@@ -37,12 +39,12 @@ export function createOpenApiReply(
   }
 }
 
-/** Maximum number of mount paths with their own document. All others get the document for the root. */
+/** Maximum number of mount paths that get their own document. The rest get the root document. */
 const MOUNTS_MAX = 8
 
 type BuiltDocument = ReturnType<typeof build>
 
-/** Compares ETags. The header is a list of weakly compared tags or an asterisk (RFC 9110, section 13.1.2). */
+/** Compares ETags. The header is an asterisk or a list of tags to compare weakly (RFC 9110, section 13.1.2). */
 function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   const tags = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))

@@ -17,7 +17,7 @@ import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
 import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
 
-/** The operations by kind, and the authentication of requests that the host handles itself. */
+/** The operations by kind, plus authentication for requests that the host handles itself. */
 export type Operations = ReturnType<typeof createOperations>
 
 /** The requested operation. The id is `null` if the host handles the request itself. */
@@ -26,7 +26,7 @@ interface Asked {
   readonly scope: KeyScope
 }
 
-/** Creates the response for an error. */
+/** Creates an error response. */
 export type Fail = (
   error: unknown,
   about: Pick<Exchange, 'request' | 'requestId'>,
@@ -34,8 +34,8 @@ export type Fail = (
 ) => ApiReply
 
 /**
- * Creates the operations. Checks are made in this order: 401, 429, 403, then the host's `onRequest`, then 415, 413,
- * 400, then 422, then idempotency, then 404 or 200. Routing and 405 have already happened.
+ * Creates the operations. The order of checks is 401, 429, 403, then the host's `onRequest`, then 415, 413, 400, then
+ * 422, then idempotency, then 404 or 200. Routing and 405 happen earlier.
  */
 export function createOperations(
   store: BusinessApiStore,
@@ -50,7 +50,7 @@ export function createOperations(
       : (admission: Admission) => admission
   const recordLastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  /** Responds to an admitted caller, or returns the refusal. */
+  /** Responds to an admitted caller, or returns the rejection. */
   async function enter<Answer>(
     verdict: Admission,
     { keyDigest, scope }: AdmissionRequest,
@@ -98,14 +98,14 @@ export function createOperations(
         return jsonReply(200, pageBody(page), admitted, link)
       }
       if (position == null) throw refusals.notSynced()
-      // Each page has the token to continue with, so a client can be stopped at any page.
+      // Every page includes the next token, so a client can stop after any page.
       const token = syncToken(position)
       const link = next == null ? {} : linkTo({ updatedSince: token })
       return jsonReply(200, pageBody(page), admitted, { 'Sync-Token': token, ...link })
     })
   }
 
-  /** Finds the key of a request and builds the admission request for an operation. */
+  /** Finds a request's key and builds the admission request for an operation. */
   async function present(route: Asked, exchange: Exchange): Promise<AdmissionRequest> {
     exchange.facts.operationId = route.operationId
     exchange.hold()
@@ -114,7 +114,7 @@ export function createOperations(
     return { keyDigest, organizationHint, scope: route.scope, rateLimits: shared }
   }
 
-  /** Decides whether to admit a request and, if so, responds to it. */
+  /** Decides whether to admit a request and responds if so. */
   async function judge<Answer>(
     route: Asked,
     exchange: Exchange,
@@ -136,7 +136,7 @@ export function createOperations(
       }),
     own: (route: OwnRoute, matched: Matched, exchange: Exchange) =>
       judge(route, exchange, (admitted) => answerOwn(route, matched, exchange, admitted, resolved)),
-    /** Returns the reply of a refusal if the request isn't admitted. */
+    /** Returns the error response if the request isn't admitted. */
     authenticate: (scope: KeyScope, exchange: Exchange) =>
       judge({ operationId: null, scope }, exchange, (admitted) => admitted),
   }
@@ -145,7 +145,7 @@ export function createOperations(
 const PAGE_START = Buffer.from('{"data":')
 const PAGE_END = Buffer.from('}')
 
-/** Wraps a page in an object. Bytes aren't converted to a string. */
+/** Wraps a page in an object, without converting bytes to a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }

@@ -21,80 +21,78 @@ import type { OnRequest, OnResponse } from './hooks.ts'
 import type { PeerRequest } from './peer-address.ts'
 import type { RequestLogChoice } from './request-log.ts'
 
-/** The rate limits (specification, section 8). */
+/** The rate limits (see section 8 of the spec). */
 export interface RateLimitOptions {
-  /** The limit of each API key. Defaults to 10 requests per second with bursts of 100. */
+  /** Limit per API key. Defaults to 10 requests per second with bursts of 100. */
   key?: RateLimit | undefined
-  /** The limit shared by all keys of an organization. Defaults to 20 requests per second with bursts of 200. */
+  /** Limit shared by all the organization's keys. Defaults to 20 requests per second with bursts of 200. */
   organization?: RateLimit | undefined
   /**
-   * Where the buckets are kept. With `shared`, they are in the store and used by all processes. With `process`, they
-   * are in memory, which is faster, but each process allows the full rate. Limits set for a single key or organization
-   * only work with `shared`. Defaults to `shared`.
+   * Where to keep the buckets. `shared` keeps them in the store, for all processes. `process` is faster because it uses
+   * memory, but each process allows the full rate, and custom limits aren't supported. Defaults to `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
 
-/** Options for `createBusinessApi`. They are only read once. */
+/** Options for `createBusinessApi`. Only read once. */
 export interface BusinessApiOptions {
   /**
-   * The mount path if the handler receives full paths, for example `/platform`. Express removes the mount path, so you
-   * don't need this option there, but can still pass the full path. None by default.
+   * The mount path, if the handler receives full paths, for example `/platform`. You don't need this in Express, which
+   * strips the mount path, but it's fine to pass the full path there. No mount path by default.
    */
   basePath?: string | undefined
   /**
-   * If `true`, each path is also available with a trailing slash, as needed for Next.js with `trailingSlash: true`.
+   * If `true`, each path also works with a trailing slash. Next.js needs this with `trailingSlash: true`.
    * Defaults to `false`.
    */
   trailingSlash?: boolean | undefined
-  /** The version, contact, license and terms in the OpenAPI document. Neutral texts by default. */
+  /** The version, contact, license and terms in the OpenAPI document. Defaults to neutral values. */
   info?: ApiInfo | undefined
-  /** Maximum size of a request body in bytes. Defaults to 65536. */
+  /** Maximum request body size in bytes. Defaults to 65536. */
   maxBodyBytes?: number | undefined
-  /** Time limit for requests in milliseconds. Unfinished requests receive a 503 response. Defaults to 5000. */
+  /** Request timeout in milliseconds. Requests that take longer get a 503. Defaults to 5000. */
   deadlineMs?: number | undefined
   /** The rate limits. Set to `false` to disable rate limiting. */
   rateLimit?: RateLimitOptions | false | undefined
   /**
-   * Returns the address of a caller behind a proxy, for example `({ header }) => header('x-real-ip')`. Only use a
-   * header that your proxy always sets. The address is passed to the hooks and used to share turns among requests
-   * without a valid API key (the first 64 bits for IPv6), but for nothing else. Defaults to the socket's address.
+   * Returns the caller's address if you're behind a proxy, for example `({ header }) => header('x-real-ip')`. Only use
+   * a header that your proxy always sets. The address is passed to your hooks and used to take turns fairly between
+   * requests without a valid API key (first 64 bits for IPv6). Nothing else uses it. Defaults to the socket's address.
    */
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** pino or a compatible logger. `false` disables logging. By default, warnings and errors go to stderr. */
   logger?: Logger | false | undefined
-  /** Called with all details of a failure behind a 500 or 503 response. Its own errors are logged and ignored. */
+  /** Called with full details when a request fails with a 500 or 503. Errors it throws are logged and ignored. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /**
-   * Called for each request that has a valid API key with the required scope and is within the rate limits, before the
-   * body is read. Return or throw a `Refusal` to reject the request without writing anything. Can be async, but must
-   * finish within `deadlineMs` (otherwise 503). Any other error is a 500, or a 503 with code `store_unavailable`, and
-   * is reported to `onError`. By default, all requests are allowed.
+   * Called before reading the body of a request that has a valid API key with the required scope and is within the rate
+   * limits. Return or throw a `Refusal` to reject the request without writing anything. Can be async, but results in a
+   * 503 after `deadlineMs`. Any other error results in a 500 (or a 503 with code `store_unavailable`) and is reported
+   * to `onError`. By default, all requests are allowed.
    */
   onRequest?: OnRequest | undefined
   /**
-   * Called for all responses, including 401, 404, 429 and 503, for example to meter usage. The response is already
+   * Called for every response, including 401, 404, 429 and 503, for example to meter usage. The response is already
    * being sent and doesn't wait for this function. Errors and rejections are logged and reported to `onError`.
    */
   onResponse?: OnResponse | undefined
   /**
-   * Which requests to log for `settings.requests`. Can be `'all'`, `'errors'` (400 and above), or `{ share: 0.1 }` for
-   * errors and a share of all other requests. Only requests with an organization's key are logged, without the query
-   * string, body and key. Defaults to `false`.
+   * Which requests to log for `settings.requests`: `'all'`, `'errors'` (400 and up), or `{ share: 0.1 }` for all errors
+   * and a fraction of successful requests. Only logs requests with an organization's key, and never the query string,
+   * body or key. Defaults to `false`.
    */
   requestLog?: RequestLogChoice | false | undefined
-  /** Returns milliseconds since 1970, for ids and timestamps. Expiry uses the store's clock. Default `Date.now`. */
+  /** Returns milliseconds since 1970, for ids and timestamps. Expiry uses the store's clock. Defaults to `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Generates the ids of records, events and requests. An id consists of its kind, `_`, and 1 to 59 letters, digits,
-   * hyphens and underscores, because paging only supports such ids. If it doesn't, the response is 500 and the reason
-   * is passed to `onError`. Later ids must sort after earlier ones. Defaults to monotonic ULIDs.
+   * Generates ids for records, events and requests. An id must be the kind, `_`, then 1 to 59 letters, digits, hyphens
+   * or underscores, because pagination doesn't support anything else. Invalid ids result in a 500 and are reported to
+   * `onError`. New ids must sort after older ones. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
   /**
-   * Returns the W3C `traceparent` of the current trace. It's stored with the events of a create operation and available
-   * for webhook attempts as `AttemptTrace.traceparent`. Invalid values and errors of the function are ignored. Defaults
-   * to the request's `traceparent` header.
+   * Returns the current trace as a W3C `traceparent`, which is stored with events from create operations and exposed to
+   * attempts as `AttemptTrace.traceparent`. Ignores errors and invalid values. Defaults to the request header.
    */
   traceparent?: CurrentTraceparent | undefined
 }
@@ -125,7 +123,7 @@ const READERS = {
   traceparent: (given) => given && createTraceparentReader(given),
 } satisfies OptionReaders<BusinessApiOptions>
 
-/** The validated options including defaults, and the store's service. */
+/** The validated options with defaults filled in, and the store's service. */
 export interface ResolvedOptions
   extends Service,
     Omit<ReadBy<typeof READERS>, 'rateLimit' | 'ids'>,
@@ -133,7 +131,7 @@ export interface ResolvedOptions
   readonly ids: Ids
 }
 
-/** Validates the options and sets defaults. @throws `TypeError` or `RangeError` naming the invalid option */
+/** Validates the options and fills in defaults. @throws `TypeError` or `RangeError` naming the invalid option */
 export function readOptions(options: BusinessApiOptions, service: Service): ResolvedOptions {
   const { rateLimit, ids, ...read } = readEach(options, READERS)
   return { ...service, ...read, ...rateLimit, ids: readIds(ids, read.clock) }

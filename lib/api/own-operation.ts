@@ -21,19 +21,19 @@ export interface Matched {
   readonly params: Readonly<Record<string, string>>
 }
 
-/** An admitted caller and the data to repeat in the response. */
+/** An admitted caller and what to repeat in the response. */
 export interface Admitted {
   readonly requestId: string
   readonly caller: Caller
-  /** The rate limit headers, sent with all responses to this caller. */
+  /** The rate limit headers, sent with every response to this caller. */
   readonly headers: Readonly<Record<string, string>>
 }
 
 /**
- * Handles an admitted request with a route of the host. Validates the input, calls the host's function until the
- * deadline, and validates its result.
+ * Handles an admitted request with a route defined by the host. Validates the input, calls the host's function until
+ * the deadline, and validates the result.
  *
- * @throws `Refusal` with 415, 413, 400 or 422, or any error thrown by the host
+ * @throws `Refusal` with status 415, 413, 400 or 422, or any error that the host throws
  */
 export async function answerOwn(
   route: Route,
@@ -87,8 +87,8 @@ export async function answerOwn(
 }
 
 /**
- * Creates the signal on first use, because it would take a tenth of a short request. All contexts share this accessor.
- * Otherwise each would have its own hidden class, and garbage collection would take a fifth of the time.
+ * Creates the signal lazily, since creating it takes a tenth of a short request. All contexts share this accessor.
+ * Otherwise each one would have a separate hidden class, and garbage collection would take a fifth of the time.
  */
 const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   enumerable: true,
@@ -97,7 +97,7 @@ const SIGNAL: PropertyDescriptor & ThisType<RouteContext> = {
   },
 }
 
-/** The fast check of results by schema. */
+/** Fast result checks, by schema. */
 const CHECKS = new WeakMap<StandardSchema, (result: unknown) => boolean>()
 
 function render({ operationId, response }: Route, result: unknown): string {
@@ -125,7 +125,7 @@ async function readInput(
   const { request } = exchange
   const sent = route.body && (await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody))
   const query = route.query && textsOf(exchange.query)
-  // A GET without a query can't contain anything that we can't store, and doesn't support a key.
+  // A GET without a query can't contain anything unstorable, and doesn't support idempotency keys.
   const fingerprint = route.method === 'GET' && !query ? '' : fingerprintOfJson({ params, query, sent })
   if (fingerprint === null) throw refusals.unstorable()
   const paging = route.paged ? readPaging(route.paged, path, exchange, baseUrl) : null

@@ -1,26 +1,26 @@
 import { parseAddress } from '../webhooks/address-ranges.ts'
 
-/** A request as passed to the `peerAddress` option. */
+/** A request, as passed to the `peerAddress` option. */
 export interface PeerRequest {
-  /** The socket's remote address, or `undefined` for fetch requests, which have no socket. */
+  /** The socket's remote address, or `undefined` for fetch requests, which don't have a socket. */
   readonly remoteAddress: string | undefined
   /**
-   * Returns the value of a header, or `undefined` if it's absent. Repeated headers are joined with `, `.
+   * Returns a header's value, or `undefined` if it's absent. Repeated headers are joined with `, `.
    *
    * @param name must be lowercase
    */
   header(name: string): string | undefined
 }
 
-/** Maximum length of an address in characters, more than any real address needs. */
+/** Maximum address length in characters, more than any real address needs. */
 const TEXT_MAX = 64
 const IPV4_MAPPED = 0xffffn
-/** The number of bits in an IPv6 address that a network assigns to its hosts. */
+/** Number of host bits in an IPv6 address. */
 const HOST_BITS = 64n
 
 /**
- * Returns the group of callers that share their turns. This is an IPv4 address or a 64-bit IPv6 network, because a
- * single caller can use all addresses in such a network. Callers without an address form another group.
+ * Returns the group that a caller shares turns with. That's an IPv4 address or a 64-bit IPv6 network, because a single
+ * caller can use every address in the network. Callers without an address form another group.
  */
 export function peerOf(address: string | undefined): string {
   if (typeof address !== 'string') return ''

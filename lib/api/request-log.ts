@@ -8,20 +8,20 @@ import type { Credentials } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import type { DescribedExchange } from './hooks.ts'
 
-/** Which requests to log. Either all, only errors, or errors and a share (0 to 1) of all other requests. */
+/** Which requests to log: everything, only errors, or errors and a fraction (0 to 1) of successful requests. */
 export type RequestLogChoice = 'all' | 'errors' | { readonly share: number }
 
-/** The request log as seen by the host. */
+/** The request log as the host sees it. */
 export interface RequestLog {
-  /** The number of requests that weren't logged since the start because the store couldn't keep up. */
+  /** Number of requests since startup that weren't logged because the store couldn't keep up. */
   readonly dropped: number
-  /** Writes all pending requests. Use this if your process may stop: `waitUntil(api.requestLog.flush())`. */
+  /** Writes all pending requests. Use this if your process may be stopped: `waitUntil(api.requestLog.flush())`. */
   flush(): Promise<void>
 }
 
-/** The request log as seen by the handler. */
+/** The request log as the handler sees it. */
 export interface RequestLogWriter extends RequestLog {
-  /** Adds a request to the log without delaying its response. */
+  /** Adds a request to the log without delaying the response. */
   note(exchange: LoggedExchange, reply: ApiReply, route: string): void
 }
 
@@ -30,13 +30,13 @@ export type LoggedExchange = DescribedExchange & Partial<Pick<Exchange, 'credent
 
 /** Maximum number of requests per statement. */
 const BATCH_MAX = 500
-/** Maximum number of pending requests. Any others are dropped. */
+/** Maximum number of pending requests. Any more are dropped. */
 const WAITING_MAX = 10_000
-/** Maximum time a request waits for its batch, in ms. */
+/** Maximum time a request waits to be written, in ms. */
 const WAIT_MS = 1000
 const TEXT_MAX = 200
 
-/** Creates the request log. If `choice` is `null`, no request is logged. */
+/** Creates the request log. If `choice` is `null`, nothing is logged. */
 export function createRequestLog(
   store: Pick<BusinessApiStore, 'requests' | 'beginRequest'>,
   choice: RequestLogChoice | null,
@@ -74,14 +74,14 @@ export function createRequestLog(
     return writing
   }
 
-  /** Starts the timer for a batch and keeps the store open until it's written. */
+  /** Starts the batch timer and keeps the store open until the batch is written. */
   function schedule(): void {
     if (timer || writing) return
     try {
       const release = store.beginRequest?.()
       timer = setTimeout(() => void flush().then(release), WAIT_MS)
     } catch {
-      // The store is closing, but will wait for a statement that starts now.
+      // The store is closing, but it still waits for statements that start now.
       void flush()
     }
   }
@@ -93,7 +93,7 @@ export function createRequestLog(
     flush,
     note({ request, requestId, credentials, facts, beganAt }, { status, headers, body }, route) {
       const keyDigest = digestOf(credentials)
-      // Requests for the document, or for the methods of a path, have no organization.
+      // Requests for the document or for a path's methods don't belong to an organization.
       if (keyDigest === null || (facts.operationId === null && status < 400) || !isChosen(status)) return
       if (waiting.length >= WAITING_MAX) {
         dropped++
@@ -123,7 +123,7 @@ function digestOf(credentials: Credentials | undefined): string | null {
   return credentials.kind === 'known' ? credentials.key.keyDigest : credentials.keyDigest
 }
 
-/** Returns the error message of a refusal on one line. Also removes half of a character left by truncation. */
+/** Returns a rejection's error message on a single line, without the half of a character that truncation may leave. */
 function errorOf(body: ApiReply['body']): string {
   return String(JSON.parse(String(body)).error)
     .slice(0, TEXT_MAX)

@@ -4,34 +4,31 @@ import { sleep, withDeadline } from '../base/time.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 
 /**
- * Handles callers that aren't known to have a valid key. Only a limited number of them can wait, and peers take turns.
- * A flood of invalid requests therefore barely affects callers with a known key or other peers.
+ * Handles callers not yet known to have a valid key. Only so many can wait at once, and peers take turns, so a flood of
+ * invalid requests barely affects other peers or callers with a known key.
  */
 export interface UnknownCallers {
   /**
-   * Waits for a turn of the event loop in which the request can be handled, or returns `undefined` if that's the
-   * current one. Node.js reads the requests of a thousand new connections in one turn, and callers with a known key
-   * would have to wait for all of them.
+   * Waits for an event loop turn that can handle the request, or returns `undefined` if the current turn can. Node.js
+   * reads the requests from a thousand new connections in a single turn, which would hold up callers with a known key.
    */
   enter(peer: () => string): Promise<void> | undefined
-  /** Returns the organization if the key was active when it was last looked up, otherwise `undefined`. */
+  /** Returns the organization if the key was active at its last lookup, otherwise `undefined`. */
   organizationOf(digest: string): string | undefined
   /**
-   * Looks up the organization of a key. This is only used to schedule requests and doesn't admit them. The store still
-   * checks each one.
+   * Looks up a key's organization. We only use this to schedule requests. The store still has to admit each request.
    *
-   * @param slot the slot found in the key, or `null` if it has none
-   * @param peer the group of callers that share their turns
-   * @returns `null` if there is no such active key
-   * @throws `BusinessApiError` with code `store_unavailable` if the store can't be reached or too many
-   *   lookups are waiting
+   * @param slot the slot found in the key, or `null` if the key has none
+   * @param peer the group that the caller shares turns with
+   * @returns `null` if there's no such active key
+   * @throws `BusinessApiError` with code `store_unavailable` if the store is unreachable or there's a lookup backlog
    */
   find(digest: string, slot: number | null, peer: string): Promise<string | null>
   /** Forgets a key that the store has rejected. */
   forget(digest: string): void
   /**
-   * Waits until a 401 response can be sent. A flooding caller sends the next request as soon as it has the response. A
-   * thousand of them would use nearly all of the process's time, no matter how cheap each response is.
+   * Waits until we can send a 401. A flooding caller sends the next request right after getting a response, and a
+   * thousand of them would take up nearly all of the process's time, no matter how cheap each response is.
    */
   awaitRefusal(peer: string): Promise<void>
 }
@@ -41,7 +38,7 @@ type KeyStore = Pick<BusinessApiStore, 'apiKeys'>
 /** Maximum number of keys in memory, about 200 bytes each. The least recently used key is evicted. */
 const REMEMBERED_MAX = 10_000
 
-/** Creates the state for unknown callers. Lookups are made per shard, so a slow shard doesn't delay the others. */
+/** Creates the state for unknown callers. Each shard has its own lookups, so a slow shard doesn't delay the rest. */
 export function createUnknownCallers(
   store: KeyStore & Pick<BusinessApiStore, 'findKey'>,
   deadlineMs: number,
@@ -84,7 +81,7 @@ export function createUnknownCallers(
 
 // --- Turns ---
 
-/** Number of requests from unknown callers per turn of the event loop. They take less than a millisecond. */
+/** Number of requests from unknown callers per event loop turn. They take less than a millisecond. */
 const PER_TURN = 8
 
 function createEntry(): UnknownCallers['enter'] {
@@ -118,11 +115,11 @@ function createEntry(): UnknownCallers['enter'] {
 
 // --- Lookups ---
 
-/** Maximum number of digests per lookup. The database needs a few milliseconds for that many. */
+/** Maximum number of digests per lookup. That many take the database a few milliseconds. */
 const BATCH_MAX = 1000
-/** Pause after a lookup with made-up digests, in ms. Collects more of them, so a slow flood causes few statements. */
+/** Pause after a lookup with made-up digests, in ms. Lets more of them pile up, so a slow flood causes few queries. */
 const GATHER_MS = 5
-/** Maximum time to wait for a lookup before starting the next, in ms. A store may never respond. */
+/** How long to wait for a lookup before starting the next one, in ms. A store might never respond. */
 const LOOKUP_TIMEOUT_MS = 5000
 /** Maximum number of digests that can wait during a lookup. */
 const WAITING_MAX = 5000
@@ -135,9 +132,8 @@ interface Lookup {
 }
 
 /**
- * Looks up one batch of digests at a time. A flood of made-up keys therefore only uses one connection and few
- * statements, and a new key has to wait for two lookups at most. We don't cache unknown keys because a key may be
- * created before the next request.
+ * Looks up one batch of digests at a time, so a flood of made-up keys costs only one connection and a handful of
+ * queries, and a new key waits for at most two lookups. We don't cache unknown keys, since they could be created later.
  */
 function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['find'] {
   const waiting = createFairQueue<string, Lookup>()
@@ -150,7 +146,7 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
     return batch
   }
 
-  /** Returns `true` if all keys are active. */
+  /** Returns `true` if every key is active. */
   async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
       const digests = [...new Set(batch.map(({ digest }) => digest))]
@@ -195,25 +191,25 @@ function createLookups(apiKeys: BusinessApiStore['apiKeys']): UnknownCallers['fi
   }
 }
 
-// --- Refusals ---
+// --- Rejections ---
 
-/** Number of 401 responses without a delay if there were few recently. */
+/** Number of 401s we can send without a delay when there haven't been many recently. */
 const BURST = 100
-/** Number of 401 responses per second in the long run, as long as few are waiting. */
+/** Number of 401s per second in the long run, unless a lot of them are waiting. */
 const PER_SECOND = 200
-/** Interval in ms. The responses of one tick, including follow-up requests, take less than a millisecond. */
+/** Interval in ms. The responses in one tick, including follow-up requests, take less than a millisecond. */
 const TICK_MS = 5
-/** The planned wait as a share of the request's time limit. The rest is for the lookup and other peers' turns. */
+/** Fraction of the request's time limit we plan to wait. The rest is for the lookup and other peers' turns. */
 const WAIT_SHARE = 0.6
-/** Maximum number of waiting 401 responses. Above that, the oldest one of the peer with the most is sent. */
+/** Maximum number of waiting 401s. Beyond that, we send the oldest one from the peer with the most. */
 const REFUSALS_MAX = 10_000
 
-/** Delays 401 responses. The rate depends on the largest number that was waiting, so all are sent in time. */
+/** Delays 401s. The rate depends on the peak backlog, so all of them are sent in time. */
 function createRefusals(deadlineMs: number): UnknownCallers['awaitRefusal'] {
   const waiting = createFairQueue<string, { go(): void }>()
   let credit = BURST
   let creditedAt = performance.now()
-  /** The largest number of waiting responses since there were none. Using the current number would delay the last. */
+  /** Peak backlog since the queue was last empty. Using the current backlog would slow down the last responses. */
   let mostWaiting = 0
 
   function addCredit(): void {

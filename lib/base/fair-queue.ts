@@ -1,37 +1,37 @@
-/** A queue of items in groups (round robin), first in, first out within a group. Don't add an item twice. */
+/** A round-robin queue of groups. Items in the same group are first in, first out. Don't add an item twice. */
 export interface FairQueue<Group, Item extends object> {
   readonly size: number
   /** Returns the number of items in a group. */
   countOf(group: Group): number
   add(group: Group, item: Item): void
   /**
-   * Removes and returns the oldest item of the next group, and moves the group to the end of the round.
+   * Removes and returns the next group's oldest item, and moves the group to the back.
    *
-   * @param isReady returns `true` if a group can have a turn. By default, every group can
+   * @param isReady returns `true` if it can be the group's turn. By default, all groups are ready
    * @returns `undefined` if no ready group has an item
    */
   shift(isReady?: (group: Group) => boolean): Item | undefined
   /**
-   * Removes and returns the oldest item of the largest group to make room.
+   * Removes and returns the largest group's oldest item to make room.
    *
    * @param atLeast the minimum number of items in the group. Defaults to 1
    * @returns `undefined` if no group has that many items
    */
   shiftLongest(atLeast?: number): Item | undefined
   /**
-   * Removes and returns the oldest item of the largest group to make room for a new item in `group`. The largest group
-   * must have at least two more items than `group`, otherwise two groups could keep displacing each other's items.
+   * Removes and returns the largest group's oldest item to make room for a new item in `group`. The largest group must
+   * have at least two more items than `group`, otherwise two groups could keep displacing each other's items.
    *
    * @returns `undefined` if no group has that many items
    */
   displace(group: Group): Item | undefined
-  /** Removes an item, wherever it is in the queue. */
+  /** Removes an item from anywhere in the queue. */
   remove(group: Group, item: Item): void
 }
 
-/** Creates an empty queue. Empty groups are removed, so memory use depends only on the number of items. */
+/** Creates an empty queue. We remove empty groups, so memory use depends only on the number of items. */
 export function createFairQueue<Group, Item extends object>(): FairQueue<Group, Item> {
-  /** Groups in the order of their turns, each with its items in insertion order. */
+  /** Groups in turn order, each with its items in insertion order. */
   const groups = new Map<Group, Set<Item>>()
   let size = 0
 
@@ -74,7 +74,7 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       for (const [group, items] of groups) {
         if (!isReady(group)) continue
         const item = takeOldest(group, items)
-        // Move the group to the end of the map, which is the end of the round.
+        // Move the group to the end of the map, which is the back of the queue.
         if (groups.delete(group)) groups.set(group, items)
         return item
       }

@@ -1,13 +1,13 @@
 import * as v from 'valibot'
 
-// The building blocks of all schemas. A schema is the single source for validation, the TypeScript type and the OpenAPI
-// document, so each block defines the rule, the error message and the JSON Schema keywords.
+// The building blocks for all schemas. A schema is the single source of truth for validation, the TypeScript type and
+// the OpenAPI document, so each block defines a rule, an error message and the JSON Schema keywords.
 
-/** Maximum length of an id, whether the API or the host created it. A prefix and a ULID take 31 characters. */
+/** Maximum id length, for both API-generated and host-generated ids. A prefix and a ULID take 31 characters. */
 const ID_MAX = 64
-/** Maximum length of a word such as a status, stage or provider. */
+/** Maximum length of a word, like a status, stage or provider. */
 const WORD_MAX = 64
-/** Maximum length of a decimal string. `numeric(15,3)` has 12 digits before the point, and up to 4 follow it. */
+/** Maximum length of a decimal string. `numeric(15,3)` has 12 digits before the decimal point and up to 4 after it. */
 const DECIMAL_MAX = 20
 /** The largest `numeric(15,3)` value. */
 const AMOUNT_MAX = 999_999_999_999.999
@@ -15,21 +15,20 @@ const AMOUNT_MAX = 999_999_999_999.999
 const EMAIL_MAX = 254
 const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
 /**
- * Matches an email address with a single @, up to 64 characters before it, and a domain that has a dot and no
- * empty label. It can't contain white space or control characters. The ASCII pattern in the OpenAPI document is
- * slightly more permissive.
+ * Matches an email address with exactly one @, up to 64 characters before it, and a domain that has a dot and no empty
+ * labels. Whitespace and control characters aren't allowed. The OpenAPI document uses a slightly looser ASCII pattern.
  */
 const EMAIL_PATTERN: RegExp = new RegExp(
   String.raw`^[^\s@${CONTROL}]{1,64}@[^\s@.${CONTROL}]+(?:\.[^\s@.${CONTROL}]+)+$`,
   'u',
 )
 
-/** Returns `true` if a string can be stored unchanged. PostgreSQL rejects NUL and silently replaces lone surrogates. */
+/** Returns `true` if we can store a string unchanged. PostgreSQL rejects NUL and silently replaces lone surrogates. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/** Creates a schema for a string of `min` to `max` code points, as in JSON Schema (specification, section 8). */
+/** Creates a schema for a string of `min` to `max` code points, like in JSON Schema (see section 8 of the spec). */
 export function text(min: number, max: number) {
   const requirement =
     min > 0
@@ -43,7 +42,7 @@ export function text(min: number, max: number) {
   )
 }
 
-/** Creates a schema for an email address. It can't contain white space and is stored as given. */
+/** Creates an email address schema. Whitespace isn't allowed, and the address is stored as is. */
 export function email() {
   const requirement = `must be an email address of at most ${EMAIL_MAX} characters`
   return v.pipe(
@@ -54,12 +53,12 @@ export function email() {
   )
 }
 
-/** Returns `true` if a string looks like an email address. Invisible characters aren't allowed. */
+/** Returns `true` if a string looks like an email address. Rejects invisible characters. */
 export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text) && !/\p{Cf}/u.test(text)
 }
 
-/** Creates a schema for a number from `min` to `max` with up to three decimals, as in `numeric(15,3)` columns. */
+/** Creates a schema for a number from `min` to `max` with up to three decimal places, like a `numeric(15,3)` column. */
 export function decimal(
   min: number = -AMOUNT_MAX,
   max: number = AMOUNT_MAX,
@@ -75,34 +74,34 @@ export function decimal(
   )
 }
 
-/** Returns `true` if a number has no more than three decimals. */
+/** Returns `true` if a number has at most three decimal places. */
 export function hasThreeDecimals(value: number): boolean {
   return Number(value.toFixed(3)) === value
 }
 
-/** The time zone is required because the same string without one means a different time on each machine. */
+/** We require a time zone, because without one the same string means a different time on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
 
-/** Returns `true` if a string is an ISO 8601 timestamp with a time zone, and its date exists. Allows `t` and `z`. */
+/** Returns `true` if a string is an ISO 8601 timestamp with a time zone and an existing date. Allows `t` and `z`. */
 export function isIsoMoment(text: string): boolean {
   const match = ISO_MOMENT.exec(text)
   if (!match || Number.isNaN(Date.parse(text.toUpperCase()))) return false
   const [, year, month, day] = match
-  // Date.parse() may read 30 February as 2 March.
+  // Date.parse() may read February 30 as March 2.
   return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
 }
 
-/** Returns `true` if a time is from 1970 to 9999, which is the range that every store can keep. */
+/** Returns `true` if a time is between 1970 and 9999, the range that every store supports. */
 export function isKept(time: Date): boolean {
   return time.getTime() >= 0 && time.getTime() < Date.UTC(10_000)
 }
 
-/** Returns `true` if a string is a timestamp that every store can keep. */
+/** Returns `true` if a string is a timestamp that every store supports. */
 export function isMoment(text: string): boolean {
   return isIsoMoment(text) && isKept(new Date(text.toUpperCase()))
 }
 
-/** Creates a schema for a time given as a string. The output is a timestamp in UTC. */
+/** Creates a schema for a time that's passed as a string. The output is a UTC timestamp. */
 export function moment(requirement: string = 'must be ISO 8601 with a time zone, from 1970 to 9999') {
   return v.pipe(
     v.string(requirement),
@@ -111,24 +110,24 @@ export function moment(requirement: string = 'must be ISO 8601 with a time zone,
   )
 }
 
-/** The timestamp used in all examples. */
+/** The timestamp we use in all examples. */
 export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
 
-/** Returns the example id of a kind of record. It's the same everywhere, so ids in related examples match. */
+/** Returns the example id for a kind of record. It's always the same, so ids match across related examples. */
 export function exampleId(kind: string): string {
   return `${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`
 }
 
 /**
- * Creates a schema for a record's id.
+ * Creates a schema for record ids.
  *
- * @param kind the prefix of the example id, for example `cli`
+ * @param kind the prefix in the example id, for example `cli`
  */
 export function id(kind: string, description: string) {
   return v.pipe(v.string(), v.maxLength(ID_MAX), v.description(description), v.examples([exampleId(kind)]))
 }
 
-/** Creates a schema for a word. The usual values are only examples because a host can have more values. */
+/** Creates a schema for a word. The usual values are only listed as examples, since hosts can have others. */
 export function word(description: string, ...usual: [string, ...string[]]) {
   return v.pipe(
     v.string(),
@@ -140,7 +139,7 @@ export function word(description: string, ...usual: [string, ...string[]]) {
 }
 
 /**
- * Creates a schema for any string in a response or an event.
+ * Creates a schema for any string in a response or event.
  *
  * @param max maximum length in Unicode code points
  */
@@ -154,7 +153,7 @@ export function prose(max: number, description: string, example: string) {
   )
 }
 
-/** Creates a schema for a timestamp (ISO 8601, UTC, with milliseconds). */
+/** Creates a timestamp schema (ISO 8601, UTC, with milliseconds). */
 export function timestamp(description: string, example: string = EXAMPLE_TIME) {
   return v.pipe(
     v.string(),
@@ -166,8 +165,8 @@ export function timestamp(description: string, example: string = EXAMPLE_TIME) {
 }
 
 /**
- * Creates a schema for an amount of money, a decimal string with exactly the currency's number of decimals
- * (specification, section 2, invoices, rule 1).
+ * Creates a schema for a money amount, which is a decimal string with exactly as many decimal places as the currency
+ * has (see section 2 of the spec, invoices, rule 1).
  */
 export function money(description: string, example: string) {
   return v.pipe(
@@ -190,7 +189,7 @@ export function currency() {
   )
 }
 
-/** Creates a schema for a JSON number with up to three decimals. */
+/** Creates a schema for a JSON number with up to three decimal places. */
 export function amount(description: string, example: number, min = -AMOUNT_MAX, max = AMOUNT_MAX) {
   return v.pipe(
     v.number(),
@@ -201,7 +200,7 @@ export function amount(description: string, example: number, min = -AMOUNT_MAX, 
   )
 }
 
-/** Creates a schema for an integer of at least `min`. */
+/** Creates a schema for an integer no smaller than `min`. */
 export function count(min: number, description: string, example: number) {
   return v.pipe(
     v.number(),

@@ -9,13 +9,13 @@ import { suggest } from './suggest.ts'
 /** The host's id for an organization. Can be any string that a database can store. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
-/** An id to look up. An id that no store can contain becomes the empty string, which matches no record. */
+/** An id to look up. An id that no store could contain becomes an empty string, which doesn't match any record. */
 export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.string('must be a string'),
   v.transform((id) => (field.isStorable(id) ? id : '')),
 )
 
-/** Creates a schema for the id of a new record chosen by the caller. Its format must match that of `createIds()`. */
+/** Creates a schema for a new record's id, chosen by the caller. The format must match `createIds()`. */
 export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   const requirement = `must be ${kind}_ and a ULID, 26 digits and capital letters`
   return v.pipe(
@@ -24,12 +24,12 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** Creates a schema for one of several words. */
+/** Creates a schema that only allows the given words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word> {
   return v.picklist(words, `must be one of ${words.join(', ')}`)
 }
 
-/** Creates a schema for a non-empty list of words. */
+/** Creates a schema for a non-empty list that only allows the given words. */
 export function someOf<const Word extends string>(words: readonly Word[]): v.GenericSchema<Word[]> {
   const requirement = `must be one or more of ${words.join(', ')}`
   return v.pipe(v.array(v.picklist(words, requirement), requirement), v.minLength(1, requirement))
@@ -57,7 +57,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
   )
 }
 
-/** Creates a schema for a time passed by the host, with a timestamp as output. @param requirement "must be …" */
+/** Creates a schema for a time passed by the host. The output is a timestamp. @param requirement "must be …" */
 export function moment(requirement: string): v.GenericSchema<Date | string, string> {
   const date = v.pipe(
     v.date(),
@@ -67,18 +67,18 @@ export function moment(requirement: string): v.GenericSchema<Date | string, stri
   return v.union([date, field.moment(requirement)], requirement)
 }
 
-/** A schema for a time, which is a `Date` or an ISO 8601 string with a time zone. */
+/** Schema for a time, either a `Date` or an ISO 8601 string with a time zone. */
 export const MomentSchema: v.GenericSchema<Date | string, string> = moment(
   'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999',
 )
 
 /**
- * Validates an input from the host's code. The error lists each invalid field and the rule it breaks, but never
- * includes a value, because it could be an API key that was passed in the wrong place.
+ * Validates input from the host's code. The error lists every invalid field and the rule it violates, but never a
+ * value, since that could be an API key passed in the wrong place.
  *
- * Unknown names are rejected because a misspelled filter would select everything. Anything but a plain object is
- * rejected as well. Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data
- * passed to `publish`, and the fields of an import that are only used in reads and exports.
+ * We reject unknown names, because a misspelled filter would match everything. We also reject anything but plain
+ * objects. Three kinds of input aren't read here and ignore unknown names: HTTP request bodies, the data passed to
+ * `publish`, and import fields that are only used in reads and exports.
  *
  * @param action the start of the error message, for example "Cannot create an API key"
  * @throws `BusinessApiError` with code `invalid_input`
@@ -112,30 +112,30 @@ export function read<Entries extends v.ObjectEntries>(
 }
 
 interface ReadRules extends CallRules {
-  /** Values that are separate arguments of the call, such as `keyId`. The input can't contain their names. */
+  /** Values that are passed as separate arguments, like `keyId`. The input can't contain their names. */
   readonly named?: object
 }
 
-/** Returns a copy of an input without fields that are `undefined`. */
+/** Returns a copy of the input without `undefined` fields. */
 export function withoutUndefined<Input extends object>(input: Input): Defined<Input> {
   return Object.fromEntries(
     Object.entries(input).filter(([, value]) => value !== undefined),
   ) as Defined<Input>
 }
 
-/** An input whose fields can all be absent or `undefined`. */
+/** An input with only optional fields, which can also be `undefined`. */
 export type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
-/** Replaces fields that may be `undefined` with optional fields. */
+/** Makes fields that can be `undefined` optional. */
 export type Defined<Input> = {
   [Name in keyof Input as undefined extends Input[Name] ? Name : never]?: Exclude<Input[Name], undefined>
 } & { [Name in keyof Input as undefined extends Input[Name] ? never : Name]: Input[Name] }
 
 /**
- * Returns the record found by a store. The error doesn't contain the id, which could be a misplaced API key.
+ * Returns the record found by a store. The error doesn't include the id, which could be a misplaced API key.
  *
  * @param action the start of the error message, for example "Cannot revoke an API key"
- * @throws `BusinessApiError` with code `not_found` for `null`
+ * @throws `BusinessApiError` with code `not_found` if `record` is `null`
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
@@ -144,29 +144,29 @@ export function found<Found>(record: Found | null, action: string): Found {
 
 // --- Calls ---
 
-/** A call from the host's code with its validated input. */
+/** A call from the host's code, with validated input. */
 export interface Call<Input> {
-  /** The start of all error messages, for example `Cannot revoke an API key`. */
+  /** The start of every error message, for example `Cannot revoke an API key`. */
   readonly action: string
   readonly organizationId: string
   readonly input: Input
 }
 
 /**
- * Validates the input of a call, including the call's own arguments, such as `{ keyId }`.
+ * Validates a call's input, including separate arguments like `{ keyId }`.
  *
  * @throws `BusinessApiError` with code `invalid_input`
  */
 export type ReadCall<Input> = (organizationId: string, given?: unknown, named?: object) => Call<Input>
 
-/** The validated fields of a call. */
+/** A call's validated fields. */
 export type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
-/** Defines how a call treats fields that are `undefined`. */
+/** How a call treats `undefined` fields. */
 export interface CallRules {
   /**
-   * If `true`, the schema decides, and `exactOptional` rejects `undefined`. Used by calls that would affect more
-   * records or grant something forever without the field. By default, the field is treated as absent.
+   * If `true`, the schema decides, and `exactOptional` rejects `undefined`. Use this for calls that would affect more
+   * records or grant something forever if the field was missing. By default, `undefined` means absent.
    */
   readonly judgesUndefined?: boolean
 }
@@ -174,15 +174,15 @@ export interface CallRules {
 /**
  * Defines a call by its input.
  *
- * @param action the start of all error messages, for example `Cannot list API keys`
- * @param entries schemas of all fields except the organization's id. Nested fields aren't supported
+ * @param action the start of every error message, for example `Cannot list API keys`
+ * @param entries schemas for all fields except the organization's id. Nested fields aren't supported
  */
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
   { judgesUndefined = false }: CallRules = {},
 ): ReadCall<Fields<Entries>> {
-  // This is a single schema so an error lists every invalid field.
+  // Use a single schema so the error lists every invalid field.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given = {}, named = {}) => {
     const rules = { named: { ...named, organizationId: organizationId ?? null }, judgesUndefined }

@@ -5,7 +5,7 @@ import { readFunction } from './options.ts'
 /** Returns the current time in milliseconds since 1970 (UTC). This is `Date.now` except in tests. */
 export type Clock = () => number
 
-/** The prefix of an id, which tells the kind of record. For example, `cli_…` is a client. */
+/** An id's prefix, which tells you the kind of record. For example, `cli_…` is a client. */
 export type IdKind =
   | 'biz'
   | 'cli'
@@ -23,18 +23,18 @@ export type IdKind =
   | 'evt_test'
   | 'req'
 
-/** Returns `true` if a string is an id of a kind, that is `<kind>_<ulid>`. */
+/** Returns `true` if a string is an id of the given kind (`<kind>_<ulid>`). */
 export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
 
-/** A ULID is 128 bits in 26 base32 digits. The first digit must be 0 to 7 because two of the 130 bits are unused. */
+/** A ULID is 128 bits in 26 base32 digits. The first digit is always 0 to 7 because two of the 130 bits are unused. */
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
 /**
- * Returns a prefix that sorts before all ids created at or after a given time, and after all earlier ids.
+ * Returns a prefix that sorts before every id created at or after a given time, and after all earlier ids.
  *
- * @param ms milliseconds since 1970. Clamped to the 48-bit range of an id
+ * @param ms milliseconds since 1970, clamped to the 48-bit range of an id's timestamp
  */
 export function idPrefixAt(kind: IdKind, ms: number): string {
   return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(ms), 0), ID_TIME_MAX), ID_TIME_DIGITS)}`
@@ -43,16 +43,16 @@ export function idPrefixAt(kind: IdKind, ms: number): string {
 const ID_TIME_MAX = 2 ** 48 - 1
 const ID_TIME_DIGITS = 10
 
-/** Creates a new id in the format `<kind>_<ulid>`. Within a process, later ids sort after earlier ones. */
+/** Creates an id in the format `<kind>_<ulid>`. Within a process, later ids sort after earlier ones. */
 export type Ids = (kind: IdKind) => string
 
-/** Size of the random pool in bytes, enough for 256 ids. A kernel call for each character would be slow. */
+/** Size of the random pool in bytes, enough for 256 ids. A syscall per character would be slow. */
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * Creates the library's default id generator. The ids are prefixed ULIDs that always increase, even if the clock stops
- * or goes back. Sorting by primary key therefore sorts by creation time without another index. All generators in a
- * process that use the system clock share one sequence.
+ * Creates the default id generator. Ids are prefixed ULIDs that always increase, even if the clock stops or goes
+ * back, so sorting by primary key sorts by creation time. Generators that use the system clock share one
+ * sequence per process.
  *
  * @param clock returns milliseconds since 1970 (UTC). Defaults to `Date.now`
  *
@@ -70,12 +70,12 @@ export function createIds(clock: Clock = Date.now): Ids {
 let systemIds: Ids | undefined
 
 /**
- * Reads the host's `ids` option. Each id is checked when it is created, because an id in another format would make the
- * next page of a list fail. Ids of requests are checked by the API.
+ * Reads the host's `ids` option. We check each id as it's created, because an id in another format would break
+ * pagination. Request ids are checked by the API.
  *
  * @param ids the host's function, or `undefined` to use {@link createIds}
- * @returns a function that throws a `TypeError` if an id isn't `<kind>_` followed by 1 to 59 letters, digits, hyphens
- *   or underscores. Ids of audit entries must contain a ULID, because the audit is searched by the time in the ids
+ * @returns a function that throws a `TypeError` unless the id is `<kind>_` followed by 1 to 59 letters, digits, hyphens
+ *   or underscores. Audit entry ids must contain a ULID, because we search the audit log by the time in the id
  */
 export function readIds(ids: Ids | undefined, clock: Clock): Ids {
   readFunction('clock', clock)

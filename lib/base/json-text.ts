@@ -3,14 +3,14 @@ import { isStorable } from './fields.ts'
 declare const json: unique symbol
 
 /**
- * A value as a JSON string or its UTF-8 bytes, which are sent in a response unchanged. A database can join a page of
- * stored strings several times faster than the process can build objects from rows and serialize them again. The type
- * parameter is the type of the parsed value.
+ * A value as JSON, either a string or UTF-8 bytes, to send in a response unchanged. A database can join stored
+ * strings several times faster than we could build objects from rows and serialize them again. The type parameter is
+ * the parsed type.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
 /**
- * Serializes a value to JSON. For stores that keep objects.
+ * Serializes a value to JSON. Meant for stores that keep objects.
  *
  * @example
  * ```ts
@@ -24,8 +24,8 @@ export function jsonText<T>(value: T): JsonText<T> & string {
 /**
  * Serializes a value to JSON with sorted object keys.
  *
- * @returns `null` if the value can't be represented in JSON, is nested too deeply, or contains NUL or a lone surrogate,
- *   which databases can't store
+ * @returns `null` if the value can't be represented in JSON, is nested too deeply, or contains something that databases
+ *   can't store (NUL or a lone surrogate)
  */
 export function canonicalJson(value: unknown): string | null {
   try {

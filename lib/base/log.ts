@@ -1,7 +1,7 @@
-/** Writes a log line. The arguments are in the same order as in pino, first the details and then the message. */
+/** Writes a log line. Like in pino, the details come first and the message second. */
 export type LogLine = (details: object, message: string) => void
 
-/** The logger methods that the library uses. pino, Fastify's logger and most other loggers have them. */
+/** The logger methods that the library uses. pino, Fastify's logger and most others have them. */
 export interface Logger {
   debug: LogLine
   info: LogLine
@@ -14,14 +14,14 @@ const silent: LogLine = () => {}
 /** A logger that discards everything. */
 export const mutedLogger: Logger = { debug: silent, info: silent, warn: silent, error: silent }
 
-/** Writes warnings and errors to stderr as lines of JSON. Other levels are discarded. */
+/** Writes warnings and errors to stderr as JSON lines. Discards all other levels. */
 export const defaultLogger: Logger = { ...mutedLogger, warn: writeLine('warn'), error: writeLine('error') }
 
 function writeLine(level: 'warn' | 'error'): LogLine {
   return (details, message) => console.error(JSON.stringify({ level, message, ...details }))
 }
 
-/** Wraps the host's logger so a failing logger doesn't break the library. */
+/** Wraps the host's logger so a logging failure doesn't break the library. */
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger): LogLine =>
@@ -29,24 +29,24 @@ export function guardLogger(logger: Logger): Logger {
       try {
         logger[level](details, message)
       } catch {
-        // We can't report that logging itself failed.
+        // We can't log that logging itself failed.
       }
     }
   return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') }
 }
 
-/** The parts of an error that are logged. */
+/** The parts of an error that we log. */
 export interface ErrorDescription {
   readonly name: string
   readonly message: string
   readonly code?: string
-  /** The code of the error's cause, for example `ECONNREFUSED` or an SQLSTATE. */
+  /** The cause's error code, for example `ECONNREFUSED` or an SQLSTATE. */
   readonly causeCode?: string
   readonly stack?: string
 }
 
 /**
- * Returns the parts of an error that are safe to log. A statement's detail and parameters are left out because they may
+ * Returns the parts of an error that are safe to log. Omits the statement's detail and parameters because they may
  * contain customer data. Only `onError` receives the complete error.
  */
 export function describeError(error: unknown): ErrorDescription {

@@ -1,9 +1,9 @@
 import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 import { suggest } from './suggest.ts'
 
-// Functions that validate the options of several factories at construction, with consistent error messages.
+// Functions that factories use to validate their options at construction, with consistent error messages.
 
-/** Maximum delay of a Node.js timer, in ms. A timer with a longer delay would fire immediately. */
+/** Maximum delay for a Node.js timer, in ms. With a longer delay, the timer would fire immediately. */
 export const TIMER_MAX = 2 ** 31 - 1
 
 /**
@@ -44,8 +44,8 @@ export function readMatching(
 }
 
 /**
- * Reads a boolean option. Other types aren't accepted, because the string `'false'` from an environment variable would
- * be truthy and could disable a safety check.
+ * Reads a boolean option. We don't accept other types, since the string `'false'` from an environment variable would be
+ * truthy and could disable a safety check.
  *
  * @throws `TypeError`
  */
@@ -67,12 +67,12 @@ export function readFunction<Value>(name: string, value: Value): Value {
   )
 }
 
-/** Reads the prefix of the webhook headers, for example `X-SERVICE` for `X-SERVICE-Event-Id`. @throws `TypeError` */
+/** Reads the webhook header prefix, for example `X-SERVICE` for `X-SERVICE-Event-Id`. @throws `TypeError` */
 export function readHeaderPrefix(value: string | undefined): string {
   return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)
 }
 
-/** Reads the host's logger and wraps it so its failures don't affect the library. @throws `TypeError` */
+/** Reads the host's logger and wraps it so that failures don't affect the library. @throws `TypeError` */
 export function readLogger(logger: Logger | false = defaultLogger): Logger {
   if (logger === false) return mutedLogger
   const levels = ['debug', 'info', 'warn', 'error'] as const
@@ -84,13 +84,13 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
 
 // --- Names ---
 
-/** The names of all options. The type ensures that none is missing. */
+/** The name of every option. The type makes sure that none are missing. */
 export type Names<Options extends object> = { readonly [Name in keyof Options]-?: true }
 
 /**
- * Rejects unknown options and anything but a plain object. A misspelled option must not be silently ignored.
+ * Rejects unknown options and anything that isn't a plain object, so a misspelled option is never silently ignored.
  *
- * @param path the path of a nested options object, for example `rateLimit.`
+ * @param path the path to a nested options object, for example `rateLimit.`
  * @throws `TypeError` for the first unknown name
  */
 export function rejectUnknown<Options extends object>(
@@ -115,12 +115,12 @@ export type OptionReaders<Options extends object> = {
   readonly [Name in keyof Options]-?: (given: Options[Name], name: string) => unknown
 }
 
-/** The options as returned by {@link OptionReaders}. */
+/** The options, as returned by {@link OptionReaders}. */
 export type ReadBy<Readers> = {
   readonly [Name in keyof Readers]: Readers[Name] extends (...given: never[]) => infer Read ? Read : never
 }
 
-/** Reads all options. @throws `TypeError` if an option has no reader, or an error thrown by a reader */
+/** Reads all options. @throws `TypeError` if an option doesn't have a reader, or whatever a reader throws */
 export function readEach<Options extends object, Readers extends OptionReaders<Options>>(
   options: Options,
   readers: Readers & OptionReaders<Options>,
@@ -133,22 +133,22 @@ export function readEach<Options extends object, Readers extends OptionReaders<O
   ) as ReadBy<Readers>
 }
 
-/** Creates a reader for integers. See {@link readWhole}. */
+/** Creates an integer reader. See {@link readWhole}. */
 export function whole(byDefault: number, bounds?: { readonly min?: number; readonly max?: number }) {
   return (given: number | undefined, name: string): number => readWhole(name, given, byDefault, bounds)
 }
 
-/** Creates a reader for booleans. See {@link readFlag}. */
+/** Creates a boolean reader. See {@link readFlag}. */
 export function flag(byDefault = false) {
   return (given: boolean | undefined, name: string): boolean => readFlag(name, given, byDefault)
 }
 
-/** The error message's wording for what {@link isPlain} accepts. */
+/** How error messages describe the values that {@link isPlain} accepts. */
 export const PLAIN = 'a plain object with its own fields'
 
 /**
- * Returns `true` if a value is a plain object (from any realm) with only enumerable string keys of its own. Class
- * instances, a `Map` or a prototype may contain values that we would miss when checking names or copying.
+ * Returns `true` if a value is a plain object (from any realm) whose own keys are all enumerable strings. Class
+ * instances, a `Map` or a prototype may contain values that we'd miss when checking names or copying.
  */
 export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false
@@ -173,8 +173,8 @@ export function findUnknown(given: object, known: readonly string[]): string | u
 }
 
 /**
- * Returns a name in a form that is safe to show in an error message. Anything but a word or a name similar to a known
- * name could be a misplaced secret and is shown as `…`.
+ * Returns a name that's safe to show in an error message. Anything that's neither a word nor similar to a known name
+ * could be a misplaced secret, so we show `…` instead.
  */
 export function printName(name: string, known: readonly string[]): string {
   const isWord = /^[A-Za-z][A-Za-z0-9]{0,39}$/.test(name)

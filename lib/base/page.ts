@@ -3,14 +3,14 @@ import * as field from './fields.ts'
 import { whole } from './host-input.ts'
 import { type IdKind, isIdOf } from './ids.ts'
 
-// Keyset pagination. A page starts after an id, so page 1,000 costs the same as the first one, and new records don't
-// shift the following pages.
+// Keyset pagination. Pages start after an id, so page 1,000 costs the same as page 1, and new records
+// don't shift pages.
 
 /** Selects a page of a list. */
 export interface PageQuery {
   /** From 1 to 200. Defaults to 50. */
   readonly limit?: number | undefined
-  /** The previous page's `next`. Defaults to `null`, which starts with the newest item. */
+  /** The `next` value from the previous page. Defaults to `null`, which starts with the newest item. */
   readonly before?: string | null | undefined
 }
 
@@ -23,10 +23,10 @@ export interface Page<Item> {
 }
 
 /**
- * Returns the fields of a {@link PageQuery} for a list with ids created by the library. Other strings are rejected,
- * because any string sorts somewhere, often after all ids, and could return the first page over and over.
+ * Returns {@link PageQuery} fields for a list with library-generated ids. We reject other strings because any string
+ * sorts somewhere, often after every id, and a client could get the first page over and over.
  *
- * @param kind the kind of the items
+ * @param kind the kind of items in the list
  */
 export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of an earlier page: ${kind}_ and 26 letters and digits`
@@ -38,7 +38,7 @@ export function pageEntries(kind: IdKind) {
   )
 }
 
-/** Returns the fields of a {@link PageQuery} for a list of records. Their ids can be chosen by the host. */
+/** Returns {@link PageQuery} fields for a list of records, whose ids can be chosen by the host. */
 export function recordPageEntries() {
   return pageEntriesOf(field.text(1, 64))
 }
@@ -51,9 +51,9 @@ function pageEntriesOf<Id extends v.GenericSchema<string, string>>(id: Id) {
 }
 
 /**
- * Reads a page by requesting one item more than needed. If that item exists there is another page.
+ * Reads a page by requesting one more item than needed. If that item exists, there's another page.
  *
- * @param list returns up to as many items as its argument says
+ * @param list returns up to the given number of items
  */
 export async function readPage<Item extends { readonly id: string }>(
   limit: number,

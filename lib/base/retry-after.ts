@@ -1,13 +1,13 @@
-/** Matches the only HTTP date format in use. On its own, `Date.parse` accepts nearly any string. */
+/** Matches the only HTTP date format in use. `Date.parse` alone would accept nearly any string. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 const SECONDS = /^\d+$/
 
 /**
- * Returns the wait requested by a `Retry-After` header.
+ * Returns how long a `Retry-After` header asks us to wait.
  *
- * @param date the response's `Date` header. A date is compared with it because the clocks may differ
- * @param now milliseconds since 1970, for a response without a date
- * @returns milliseconds, 0 if the date has passed, or `null` if the header is absent or invalid
+ * @param date the response's `Date` header. We compare dates with it because the clocks may differ
+ * @param now milliseconds since 1970. Used if the response doesn't have a date
+ * @returns milliseconds, 0 if the date is in the past, or `null` if the header is absent or invalid
  */
 export function readRetryAfter(
   value: string | undefined,

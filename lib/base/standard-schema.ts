@@ -1,15 +1,13 @@
 /**
- * A schema from valibot, Zod, ArkType or any other library that implements
- * Standard Schema (https://standardschema.dev).
+ * A schema from valibot, Zod, ArkType or any other Standard Schema library (https://standardschema.dev).
  *
  * @typeParam Input the schema's input type
- * @typeParam Output the schema's output type. Only differs from the input type if the schema transforms values
- * or has defaults
+ * @typeParam Output the schema's output type. Only differs from `Input` if the schema transforms values or has defaults
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
-    /** The name of the library, for example `valibot`. */
+    /** The library's name, for example `valibot`. */
     readonly vendor: string
     readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>
     readonly types?: { readonly input: Input; readonly output: Output } | undefined
@@ -21,19 +19,19 @@ export interface StandardSchema<Input = unknown, Output = Input> {
   }
 }
 
-/** The result of a validation. */
+/** The result of validating a value. */
 export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly StandardIssue[] }
 
-/** An issue found by a validation. */
+/** A problem found during validation. */
 export interface StandardIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: unknown })[] | undefined
 }
 
 /**
- * Attaches a JSON Schema (draft 2020-12) to a schema whose library can't generate it, for the OpenAPI document.
+ * Attaches a JSON Schema (draft 2020-12) for the OpenAPI document to a schema that can't generate its own.
  *
  * @example
  * ```ts
@@ -51,20 +49,20 @@ export function withJsonSchema<Input, Output>(
   return { '~standard': { ...schema['~standard'], jsonSchema: { input: json, output: json } } }
 }
 
-/** Returns `true` if a value implements Standard Schema. In some libraries, a schema is a function. */
+/** Returns `true` if a value implements Standard Schema. In some libraries, schemas are functions. */
 export function isStandardSchema(value: unknown): value is StandardSchema {
   const { '~standard': standard } = Object(value)
   return standard?.version === 1 && typeof standard.validate === 'function'
 }
 
-/** The schema's output for a valid value, or the faults of an invalid value. */
+/** The schema's output if the value is valid, otherwise the faults. */
 export type Checked<Output> = { readonly value: Output } | { readonly faults: readonly Fault[] }
 
-/** An invalid field and the rule that its value breaks. */
+/** An invalid field and the rule it violates. */
 export interface Fault {
-  /** The path to the field. Empty if the fault concerns the whole value. */
+  /** The path to the field. Empty if the fault is about the whole value. */
   readonly path: readonly string[]
-  /** For example `must be string`. Never uses messages of other libraries, because they may include the value. */
+  /** For example `must be string`. We never use another library's message here, because it may include the value. */
   readonly requirement: string
   /** The schema's own message, or {@link requirement} if valibot generated the message. */
   readonly rule: string
@@ -98,7 +96,7 @@ export function toFault({
   }
 }
 
-/** Matches valibot's own messages, which include the value: `Invalid length: Expected >=3 but received 1`. */
+/** Matches valibot's generated messages, which include the value: `Invalid length: Expected >=3 but received 1`. */
 const MADE = /^Invalid ([^:]+): (?:Expected .* but r|R)eceived /s
 
 /** Rewrites a valibot message without the value. `what` is the word after "Invalid". `expected` can be empty. */
@@ -113,8 +111,8 @@ function madeRule(what: string, expected: string): string {
 // --- Fast path ---
 
 /**
- * Creates a fast check of whether a schema accepts a value and returns it unchanged. For a list, this is four times as
- * fast as valibot, which makes a copy. Only valibot's lists, plain objects and strings are checked this way.
+ * Creates a fast check that tells whether a schema accepts a value and returns it unchanged. For a list, this is four
+ * times as fast as valibot, which makes a copy. Only supports valibot lists, plain objects and strings.
  *
  * @returns a function that returns `false` if {@link checkValue} has to decide
  */
@@ -133,7 +131,7 @@ export function quickCheck(schema: StandardSchema): (value: unknown) => boolean 
   if (pipe === undefined && type === 'object' && entries) {
     const checks = new Map(Object.entries(entries).map(([name, entry]) => [name, quickCheck(entry)]))
     return (value) => {
-      // toJSON() may change how a value is serialized, so we need a copy.
+      // toJSON() could change how the value is serialized, so we need a copy.
       if (typeof value !== 'object' || value === null || 'toJSON' in value) return false
       const names = Object.keys(value)
       return (

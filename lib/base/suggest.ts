@@ -1,10 +1,9 @@
-/** Minimum length of a string that is searched for within names. Shorter strings are part of too many names. */
+/** Minimum length of a string to search for within names. Shorter strings occur in too many of them. */
 const PART_MIN = 3
 
 /**
- * Returns the end of an error message for a mistyped or shortened name, for example `: did you mean 'keys'?`. Returns
- * an empty string if no name is similar. A name counts as shortened if the string is the start or a whole word of
- * exactly one name, for example `fail` for `failed`.
+ * Returns the end of an error message about a mistyped or shortened name, for example `: did you mean 'keys'?`, or an
+ * empty string if no name is similar. A shortened name is the start of, or a word in, exactly one name.
  */
 export function suggest(typed: string, names: readonly string[]): string {
   const [nearest] = names
@@ -15,7 +14,7 @@ export function suggest(typed: string, names: readonly string[]): string {
   return name === undefined ? '' : `: did you mean '${name}'?`
 }
 
-/** Removes differences in spelling, for example between `as_of` and `asOf`. */
+/** Removes spelling differences, for example between `as_of` and `asOf`. */
 function fold(name: string): string {
   return name.replaceAll(/[-_]/g, '').toLowerCase()
 }
@@ -31,7 +30,7 @@ function findWhole(typed: string, names: readonly string[]): string | undefined 
   return wholes.length === 1 ? wholes[0] : undefined
 }
 
-/** Returns the number of characters to change, add, remove or swap (optimal string alignment distance). */
+/** Returns how many characters to change, add, remove or swap (optimal string alignment distance). */
 function distanceOf(from: string, to: string): number {
   let before: readonly number[] = []
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)

@@ -1,4 +1,4 @@
-// The only sleep and the only deadline in the library.
+// The library's only sleep and deadline functions.
 
 /**
  * Waits for the given number of milliseconds.
@@ -13,10 +13,10 @@ export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean 
 }
 
 /**
- * Resolves or rejects like `work`, or like `onLate` if `work` isn't settled in time. Late work isn't stopped.
+ * Resolves or rejects like `work`, or like `onLate` if `work` doesn't settle in time. We can't stop late work.
  *
- * @param ms timeout in milliseconds. If 0 or less, only work that is already settled is in time
- * @param onLate returns the value to use instead, or throws
+ * @param ms timeout in milliseconds. If it's 0 or less, only work that has already settled is in time
+ * @param onLate returns a fallback value or throws
  */
 export function withDeadline<T, Late>(
   work: PromiseLike<T>,

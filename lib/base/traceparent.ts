@@ -1,16 +1,16 @@
 import { readFunction } from './options.ts'
 
-/** Returns the W3C `traceparent` of the current trace in the format `00-<trace id>-<span id>-<flags>`. */
+/** Returns the current trace as a W3C `traceparent` in the format `00-<trace id>-<span id>-<flags>`. */
 export type CurrentTraceparent = () => string | null | undefined
 
 // Later versions may append fields. Version ff is invalid (Trace Context, section 3.2.2).
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$/
 
 /**
- * Parses a W3C `traceparent`. Anyone can send one, so an invalid value is ignored and never causes an error. For later
- * versions, we keep only the fields of version 00.
+ * Parses a W3C `traceparent`. Anyone can send one, so invalid values are ignored and never cause an error. For later
+ * versions, we only keep the version 00 fields.
  *
- * @returns 55 characters in version 00, or `undefined` if the value can't be used
+ * @returns 55 characters in version 00 format, or `undefined` if the value isn't usable
  */
 export function readTraceparent(value: string | null | undefined): string | undefined {
   const [, version, fields, more] = (typeof value === 'string' && TRACEPARENT.exec(value)) || []
@@ -18,7 +18,7 @@ export function readTraceparent(value: string | null | undefined): string | unde
 }
 
 /**
- * Creates a function that reads the host's current trace. If the host's function fails we assume there is no trace,
+ * Creates a function that reads the host's current trace. If the host's function throws, we assume there's no trace,
  * because tracing must not break a write.
  *
  * @throws `TypeError` if the option isn't a function

@@ -1,28 +1,28 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Tracing channels of node:diagnostics_channel, which are almost free without subscribers. Each operation publishes an
-// object and adds values to it until it ends. See examples/opentelemetry.ts for how to create spans from these objects.
+// Tracing channels (see node:diagnostics_channel), which cost next to nothing without subscribers. Each operation
+// publishes an object and adds values until it ends. See examples/opentelemetry.ts for how to create spans.
 
 /** An API request, published on the `business-api:request` channel. */
 export interface RequestTrace {
   readonly method: string
   /** The path without the query string. */
   readonly path: string
-  /** Set at the end, like all fields below. Absent if the API doesn't have the path. */
+  /** Set at the end, like all fields below. Absent if the path doesn't match any operation. */
   status?: number
   /** The request id from the response. */
   requestId?: string
   /** The operation's id in the OpenAPI document, or `null` if the request didn't reach an operation. */
   operationId?: string | null
-  /** The organization of the API key, or `null` if the request has no valid key. */
+  /** The organization that owns the API key, or `null` if there's no valid key. */
   organizationId?: string | null
-  /** The id of the API key, or `null` if the request has no valid key. */
+  /** The API key's id, or `null` if there's no valid key. */
   keyId?: string | null
-  /** If `true`, the response is the stored reply of an idempotency key. */
+  /** `true` if this is a replay of the response stored for an idempotency key. */
   isReplay?: boolean
 }
 
-/** A call to a store method, published on the `business-api:store` channel. */
+/** A store method call, published on the `business-api:store` channel. */
 export interface StoreTrace {
   /** The slice, for example `clients`. */
   readonly slice: string
@@ -37,11 +37,11 @@ export interface AttemptTrace {
   readonly endpointId: string
   readonly eventId: string
   readonly type: string
-  /** The attempt's number in the current round of the delivery, starting at 1. */
+  /** The attempt number within the delivery's current round, starting at 1. */
   readonly attempt: number
   /**
-   * The W3C `traceparent` of the trace that wrote the event, or `null` if unknown. Use it as a link and not as the
-   * parent, because attempts happen minutes or days later, and even more follow if the event is redelivered.
+   * The W3C `traceparent` of the trace that wrote the event, or `null` if unknown. Use it as a link rather than the
+   * parent, because attempts happen minutes or days later, and redelivering the event causes even more attempts.
    */
   readonly traceparent: string | null
   /** The HTTP status, or `null` if there was no response. Set at the end. */
@@ -50,15 +50,15 @@ export interface AttemptTrace {
   error?: string | null
 }
 
-/** An API response, published on the plain `business-api:answer` channel when the response is known. */
+/** An API response, published on the plain `business-api:answer` channel as soon as the response is known. */
 export interface AnswerTrace {
   readonly method: string
-  /** The operation's path in the OpenAPI document, or `null` if the API doesn't have the path. */
+  /** The operation's path in the OpenAPI document, or `null` if the path doesn't match any operation. */
   readonly route: string | null
   readonly status: number
-  /** Milliseconds between receiving the request headers and the response. Has a fractional part. */
+  /** Milliseconds from receiving the request headers to the response. Has a fractional part. */
   readonly durationMs: number
-  /** If `true`, the response is the stored reply of an idempotency key. */
+  /** `true` if this is a replay of the response stored for an idempotency key. */
   readonly isReplay: boolean
 }
 
@@ -67,48 +67,48 @@ export type LoopStep = ClaimStep | ResultStep | PurgeStep
 
 interface TimedStep {
   readonly durationMs: number
-  /** If `true`, the store didn't execute the call. */
+  /** `true` if the store didn't execute the call. */
   readonly hasFailed: boolean
 }
 
 /** A claim of due deliveries. */
 export interface ClaimStep extends TimedStep {
   readonly kind: 'claim'
-  /** The number of claimed deliveries, or 0 if the claim failed. */
+  /** Number of claimed deliveries. 0 if the claim failed. */
   readonly deliveries: number
 }
 
-/** A batch of attempt results written together. */
+/** A batch of attempt results that were written together. */
 export interface ResultStep extends TimedStep {
   readonly kind: 'results'
-  /** The results that were written. Doesn't include lost ones, and is empty if the write failed. */
+  /** The results that were written, not including lost ones. Empty if the write failed. */
   readonly results: readonly TracedResult[]
-  /** The number of results dropped because another process had taken over the claim. */
+  /** Number of results dropped because another process had taken over the claim. */
   readonly lost: number
 }
 
-/** The result of an attempt, without any data of the organization. */
+/** An attempt's result, without any of the organization's data. */
 export interface TracedResult {
   readonly outcome: 'delivered' | 'retry' | 'failed'
   /** The HTTP status, or `null` if there was no response. */
   readonly status: number | null
-  /** The attempt's duration in milliseconds. */
+  /** How long the attempt took, in milliseconds. */
   readonly durationMs: number
 }
 
-/** A step of the purge. */
+/** A purge step. */
 export interface PurgeStep extends TimedStep {
   readonly kind: 'purge'
-  /** How far the purge is behind, in ms, or `null` if unknown because nothing was purged. */
+  /** How far behind the purge is, in ms, or `null` if unknown because nothing was purged. */
   readonly lagMs: number | null
 }
 
-/** All channels. Their names are part of the public API. */
+/** All channels. The names are part of the public API. */
 export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>
   readonly attempt: TracingChannel<object, AttemptTrace>
-  /** Publishes each `Notice`. This is a plain channel because a notice has no start and end. */
+  /** Publishes each `Notice`. This is a plain channel because a notice doesn't have a start and end. */
   readonly notice: Channel
   /** Publishes an {@link AnswerTrace} for each response. A tracing channel would add promises to every request. */
   readonly answer: Channel
@@ -124,10 +124,10 @@ export const channels: {
 }
 
 /**
- * Runs an operation and publishes a trace of it to the channel's subscribers.
+ * Runs an operation and publishes a trace to the channel's subscribers.
  *
  * @param describe creates the object to publish. Only called if the channel has subscribers
- * @param work receives that object so it can add values once they are known, or `undefined` if there are no subscribers
+ * @param work receives that object to add values as soon as they're known, or `undefined` if there are no subscribers
  */
 export function trace<Trace extends object, T>(
   channel: TracingChannel<object, Trace>,
@@ -142,8 +142,7 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes the value that its promise resolves to. We resolve it to undefined because responses
-  // contain customer data.
+  // tracePromise() publishes what the promise resolves to. Ours is undefined, because responses contain customer data.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)
   return answers[0] as T
@@ -152,7 +151,7 @@ async function traceWork<Trace extends object, T>(
 /** The only method that doesn't return a promise. */
 const SYNCHRONOUS_VERB = 'watch'
 
-/** Wraps a store to publish its calls. Methods are looked up on each call because a slice can be a class instance. */
+/** Wraps a store to publish its calls. We look up methods on every call because a slice can be a class instance. */
 export function traceStore<Store extends object>(store: Store): Store {
   const traced = new WeakMap<object, object>()
   return new Proxy(store, {
@@ -167,7 +166,7 @@ export function traceStore<Store extends object>(store: Store): Store {
   })
 }
 
-/** Properties of a store that aren't slices. */
+/** Store properties that aren't slices. */
 const NO_SLICES: ReadonlySet<string> = new Set(['shards', 'service'])
 
 function traceSlice(name: string, slice: object): object {

@@ -1,2 +1,2 @@
-/** The version from package.json. It's a constant because a file read at run time would get lost in a bundle. */
+/** The version from package.json. It's a constant because bundling would lose a file that's read at run time. */
 export const VERSION = '0.1.0'

@@ -1,6 +1,6 @@
 /**
- * Characters that are invisible or change how others are displayed, for example control characters, line separators,
- * direction marks and zero-width characters. Variation selectors are fine because they only affect visible characters.
+ * Characters that are invisible or change how others are displayed, like control characters, line separators, direction
+ * marks and zero-width characters. Variation selectors are fine because they only affect visible characters.
  */
 const UNSEEN = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
@@ -8,8 +8,8 @@ const UNSEEN = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable
 const JOINED = /^[^\0-\x7f][\u200C\u200D][^\0-\x7f]$/
 
 /**
- * Replaces invisible characters, so two different strings never look the same and no string can control a
- * terminal. Joiners between two non-ASCII characters are kept.
+ * Replaces invisible characters, so two different strings never look the same and no string can mess with a terminal.
+ * Joiners between two non-ASCII characters are kept.
  */
 export function replaceUnseen(text: string, describe: (character: string) => string): string {
   return text.replaceAll(UNSEEN, (character: string, offset: number) =>

@@ -2,37 +2,37 @@ import { visible } from '../base/visible-text.ts'
 
 // --- Codes ---
 
-/** 401: the API key is invalid, revoked or expired. */
+/** 401: The API key is invalid, revoked or expired. */
 export const UNAUTHORIZED = 'unauthorized'
 
-/** 403: the API key lacks the required scope. */
+/** 403: The API key doesn't have the required scope. */
 export const FORBIDDEN = 'forbidden'
 
-/** 404: the record doesn't exist, or `url` isn't the API. */
+/** 404: The record doesn't exist, or `url` isn't the API. */
 export const NOT_FOUND = 'not_found'
 
-/** 409: another request with the same idempotency key is still running. */
+/** 409: Another request with the same idempotency key is in progress. */
 export const CONFLICT = 'conflict'
 
-/** 400, 413, 415, 422: the API rejects the contents of the request. */
+/** 400, 413, 415, 422: The API rejected the request's contents. */
 export const INVALID_REQUEST = 'invalid_request'
 
-/** 429: the rate limit is exceeded. */
+/** 429: The rate limit was exceeded. */
 export const RATE_LIMITED = 'rate_limited'
 
-/** 408, 425 and 5xx: the API or a proxy in front of it is temporarily unavailable. */
+/** 408, 425 and 5xx: The API or a proxy in front of it is temporarily unavailable. */
 export const UNAVAILABLE = 'unavailable'
 
-/** The response isn't from the API. For example, it isn't JSON, is too large, redirects, or has a broken link. */
+/** The response isn't from the API. For example, it isn't JSON, is too large, redirects or has a broken link. */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** There was no response or only a part of it. The request may have been executed. */
+/** There was no response, or only part of one. The request may have been executed. */
 export const NETWORK_FAILED = 'network_failed'
 
 /** There was no complete response within `timeoutMs`. The request may have been executed. */
 export const TIMEOUT = 'timeout'
 
-/** All codes of an {@link ApiError}. */
+/** All {@link ApiError} codes. */
 export type ApiErrorCode =
   | typeof UNAUTHORIZED
   | typeof FORBIDDEN
@@ -56,21 +56,21 @@ export interface ApiErrorFacts {
   readonly isTransient: boolean
 }
 
-/** Thrown by a failed call. Its message and properties never contain the API key or invisible characters. */
+/** Thrown when a call fails. Its message and properties never contain the API key or invisible characters. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode
   /** The HTTP status, or `null` if there was no response. */
   readonly status: number | null
-  /** The request id to tell the API's operator, or `null` if the API didn't respond. */
+  /** The request id to report to the API's operator, or `null` if the API didn't respond. */
   readonly requestId: string | null
-  /** The wait requested by the API in milliseconds, up to one day, or `null` if there is none. */
+  /** How long to wait according to the API, in milliseconds and up to one day. `null` if the API doesn't say. */
   readonly retryAfterMs: number | null
-  /** If `true`, the same call may succeed later. */
+  /** `true` if the same call may succeed later. */
   readonly isTransient: boolean
-  /** The idempotency key of a failed create. Pass it to a later call to avoid a second record. Otherwise `null`. */
+  /** The idempotency key of a failed create. Pass it to a later call to avoid a duplicate record. Otherwise `null`. */
   idempotencyKey: string | null = null
-  /** The number of requests that were sent. */
+  /** How many requests were sent. */
   attempts = 1
 
   constructor(message: string, { code, status, requestId, retryAfterMs, isTransient }: ApiErrorFacts) {

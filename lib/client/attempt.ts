@@ -3,7 +3,7 @@ import { ApiError, INVALID_RESPONSE, judgeStatus, NETWORK_FAILED, TIMEOUT } from
 import type { ResolvedClientOptions } from './client-options.ts'
 import { readBytes } from './read-bytes.ts'
 
-/** A request of the client. All attempts send the same bytes. */
+/** A client request. Every attempt sends the same bytes. */
 export interface ClientRequest {
   /** Used in messages, for example `list clients`. */
   readonly action: string
@@ -14,13 +14,13 @@ export interface ClientRequest {
   readonly idempotencyKey: string | null
 }
 
-/** A successful (200) response of the API. */
+/** A successful (200) API response. */
 export interface ClientAnswer<Data> {
   readonly data: Data
   readonly headers: Headers
 }
 
-/** The parsed JSON of a response, which may or may not come from the API. */
+/** Parsed JSON from a response, which may not even come from the API. */
 export interface AnswerBody {
   readonly data?: unknown
   readonly error?: unknown
@@ -28,19 +28,19 @@ export interface AnswerBody {
   readonly openapi?: unknown
 }
 
-/** Returns the data of a response, or `undefined` if its shape is wrong. */
+/** Returns a response's data, or `undefined` if the shape is wrong. */
 export type ReadData<Data> = (body: AnswerBody) => Data | undefined
 
 type AttemptOptions = Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs' | 'maxResponseBytes'>
 
-/** Maximum length of an excerpt from an error response in characters. A proxy may respond with a whole page. */
+/** Maximum number of characters to quote from an error response. A proxy may respond with an entire page. */
 const EXCERPT_MAX = 200
 
 /**
  * Sends a request once.
  *
  * @param signal aborts the attempt, which then rejects with the signal's reason
- * @throws `ApiError` for all other failures
+ * @throws `ApiError` for every other failure
  */
 export async function attempt<Data>(
   { fetch, key, timeoutMs, maxResponseBytes }: AttemptOptions,
@@ -56,7 +56,7 @@ export async function attempt<Data>(
   try {
     signal.throwIfAborted()
     const response = await fetch(request.url, toInit(request, key, controller.signal))
-    // The timeout includes the body, because an incomplete response can't be used.
+    // The timeout includes the body, because an incomplete response is useless.
     const bytes = await readBytes(response, maxResponseBytes)
     const isTooLarge = bytes === null && redirectOf(request, response) === null
     if (isTooLarge) throw tooLarge(request, response, maxResponseBytes)
@@ -66,7 +66,7 @@ export async function attempt<Data>(
     signal.throwIfAborted()
     const isTimeout = controller.signal.aborted
     const reason = isTimeout ? `no complete response within ${timeoutMs} ms` : describe(reasonOf(error))
-    // We don't keep the error as the cause because a custom fetch may include the request in it.
+    // We don't set the error as the cause, because a custom fetch may include the request in it.
     throw new ApiError(`Cannot ${request.action} because the API did not respond (${reason})`, {
       code: isTimeout ? TIMEOUT : NETWORK_FAILED,
       isTransient: true,
@@ -85,7 +85,7 @@ function toInit(
   const headers: Record<string, string> = { Accept: 'application/json', Authorization: `Bearer ${key}` }
   if (idempotencyKey !== null) headers['Idempotency-Key'] = idempotencyKey
   if (body !== null) headers['Content-Type'] = 'application/json'
-  // Following a redirect would turn a POST into a GET and could send the key to another server.
+  // Following a redirect would turn a POST into a GET, and could send the key to another server.
   return { method, headers, body, signal, redirect: 'manual' }
 }
 
@@ -110,7 +110,7 @@ function readAnswer<Data>(
   })
 }
 
-/** Maximum wait that an error reports (one day), in ms. Timers of 25 days or more would fire immediately. */
+/** Maximum wait that an error reports (one day), in ms. A timer set to 25 days or more would fire immediately. */
 const WAIT_MAX_MS = 86_400_000
 
 function answerError(
@@ -129,14 +129,14 @@ function answerError(
   })
 }
 
-/** Returns the target of a redirect without its credentials and query, or `null` for any other response. */
+/** Returns a redirect's target without its credentials and query, or `null` if the response isn't a redirect. */
 function redirectOf({ url }: ClientRequest, { status, headers }: Response): string | null {
   const location = status >= 300 && status < 400 ? headers.get('location') : null
   if (location === null) return null
   return `a redirect to ${placeOf(location, url)}, which is not followed: check option 'url'`
 }
 
-/** Uses the parsed URL, because `https:ada:secret@h` looks like a relative path but contains credentials. */
+/** Use the parsed URL, because `https:ada:secret@h` looks like a relative path but contains credentials. */
 function placeOf(location: string, base: string): string {
   const url = URL.canParse(location)
     ? new URL(location)
@@ -144,14 +144,14 @@ function placeOf(location: string, base: string): string {
   return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname}` : 'not an http URL'
 }
 
-/** Returns the error for a response over the size limit. Retrying only helps if it came from a proxy. */
+/** Returns the error for a response over the size limit. Retrying only helps if a proxy sent it. */
 function tooLarge(request: ClientRequest, response: Response, maxBytes: number): ApiError {
   const rest = ` with more than ${maxBytes} bytes: raise option 'maxResponseBytes', or ask for smaller pages`
   const requestId = response.headers.get('x-request-id')
   return answerError(request, response, rest, { ...judgeStatus(response.status), requestId })
 }
 
-/** A 200 response that can't be parsed is treated as lost. */
+/** We treat a 200 that can't be parsed as a lost response. */
 const UNREADABLE = { code: INVALID_RESPONSE, isTransient: true } as const
 
 /** Returns an empty object for anything that isn't a JSON object. */
@@ -167,14 +167,14 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** fetch only says "fetch failed". The reason is in the error's cause. */
+/** fetch only says "fetch failed". The actual reason is in the error's cause. */
 function reasonOf(error: unknown): string {
   const { cause, message } = Object(error) as { cause?: unknown; message?: unknown }
   const { code } = Object(cause) as { code?: unknown }
   return textOf(code) ?? textOf(Object(cause).message) ?? textOf(message) ?? String(error)
 }
 
-/** Returns a string as one line without the API key, which a proxy or a custom fetch could have included. */
+/** Returns a string as a single line and without the API key, in case a proxy or custom fetch has included it. */
 function toLine(text: string, key: string): string {
   const line = text.replaceAll(key, '[key]').replaceAll(/\s+/g, ' ').trim()
   return [...line.slice(0, EXCERPT_MAX * 2)].slice(0, EXCERPT_MAX).join('')

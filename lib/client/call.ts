@@ -9,13 +9,13 @@ export type CallSender = <Data>(
   options: CallOptions,
 ) => Promise<ClientAnswer<Data>>
 
-/** The first and the longest pause between attempts, in ms. Each pause is twice as long as the previous one. */
+/** The first and the longest pause between attempts, in ms. The pause doubles each time. */
 const PAUSE_MS = 500
 const PAUSE_MAX_MS = 8000
 
 /**
- * Creates a function that makes a call. It sends the request and retries transient failures, after the pause requested
- * by the API or an increasing pause. The number of attempts and the duration are limited. Throws the last failure.
+ * Creates a function that makes a call. It sends the request and retries transient failures, either after the pause the
+ * API asks for or with exponential backoff. Attempts and total time are limited. Throws the last failure.
  */
 export function createCaller(options: ResolvedClientOptions): CallSender {
   const { maxRetries, maxDurationMs, wait } = options
@@ -23,8 +23,7 @@ export function createCaller(options: ResolvedClientOptions): CallSender {
   return async (request, read, { signal }) => {
     const link = joinSignals([options.signal, signal])
     try {
-      // We don't use a fixed deadline, so a machine that was asleep makes another attempt, and tests don't
-      // have to wait.
+      // We don't use a fixed deadline, so a machine that was asleep gets another attempt, and tests don't have to wait.
       let remainingMs = maxDurationMs
       for (let attempts = 1; ; attempts++) {
         const begunAt = performance.now()
@@ -52,7 +51,7 @@ function pauseAfter(attempts: number): number {
   return Math.round(pauseMs * (0.5 + Math.random() / 2))
 }
 
-/** Combines signals until they are released. A long-lived signal must not keep finished calls in memory. */
+/** Combines signals until they're released. A long-lived signal must not keep finished calls in memory. */
 function joinSignals(signals: readonly (AbortSignal | undefined)[]): {
   signal: AbortSignal
   release(): void

@@ -1,37 +1,37 @@
 import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '../base/options.ts'
 
-/** Options for `createApiClient`. They are only read once. */
+/** Options for `createApiClient`. Only read once. */
 export interface ApiClientOptions {
-  /** The API's URL without `/api/v1`, including the prefix of a mount, for example `https://app.example/platform`. */
+  /** The API's URL without `/api/v1`, but including any mount path, for example `https://app.example/platform`. */
   readonly url: string
-  /** The API key. It's sent in the Authorization header and not used anywhere else. */
+  /** The API key. Sent in the Authorization header and not used anywhere else. */
   readonly key: string
-  /** Timeout of an attempt in milliseconds, from the DNS lookup to the last byte. Defaults to 10,000. */
+  /** Timeout per attempt in milliseconds, from the DNS lookup to the last byte. Defaults to 10,000. */
   readonly timeoutMs?: number | undefined
-  /** Maximum number of attempts after the first one if a failure may be temporary. Defaults to 5. */
+  /** Maximum number of retries if a failure may be temporary. Defaults to 5. */
   readonly maxRetries?: number | undefined
   /** Maximum duration of a call in milliseconds, including all attempts and pauses. Defaults to 60,000. */
   readonly maxDurationMs?: number | undefined
-  /** Maximum size of a response body in bytes after decompression. Defaults to 10,485,760 (10 MiB). */
+  /** Maximum response body size in bytes, after decompression. Defaults to 10,485,760 (10 MiB). */
   readonly maxResponseBytes?: number | undefined
   /** Aborts all calls. See {@link CallOptions}. */
   readonly signal?: AbortSignal | undefined
-  /** Sends the requests. Defaults to the global `fetch` at the time of the request. */
+  /** Sends the requests. Defaults to whatever the global `fetch` is when a request is sent. */
   readonly fetch?: Fetch | undefined
   /** Waits for some milliseconds, and rejects if the signal is aborted. Defaults to a timer. Can be mocked in tests. */
   readonly wait?: Wait | undefined
 }
 
-/** Options of all calls. */
+/** Options for every call. */
 export interface CallOptions {
-  /** Aborts the call, which rejects with the signal's reason. A create may have been executed nevertheless. */
+  /** Aborts the call, which rejects with the signal's reason. A create may still have been executed. */
   readonly signal?: AbortSignal | undefined
 }
 
 /** A function like the global `fetch`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** Waits the given number of milliseconds, and rejects if the signal is aborted. */
+/** Waits for the given number of milliseconds, and rejects if the signal is aborted. */
 export type Wait = (ms: number, signal: AbortSignal) => Promise<unknown>
 
 const READERS = {
@@ -47,11 +47,11 @@ const READERS = {
   wait: (given, name): Wait => readFunction(name, given) ?? sleep,
 } satisfies OptionReaders<ApiClientOptions>
 
-/** The validated options including defaults. */
+/** The validated options with defaults filled in. */
 export type ResolvedClientOptions = ReadBy<typeof READERS>
 
 /**
- * Validates the options and sets defaults.
+ * Validates the options and fills in defaults.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option, but never containing the key
  */
@@ -59,7 +59,7 @@ export function resolveClientOptions(options: ApiClientOptions): ResolvedClientO
   return readEach(options, READERS)
 }
 
-/** The message doesn't include the URL because it may contain a password. */
+/** The message doesn't include the URL, because it may contain a password. */
 function readUrl(value: string): string {
   const url = URL.canParse(value) ? new URL(value) : null
   const isUsable =

@@ -9,17 +9,17 @@ import { createList, type List, type ListOptions } from './lists.ts'
 
 // --- Types ---
 
-/** Options of a create call. */
+/** Options for create calls. */
 export interface CreateOptions extends CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days create only one record, even in
-   * different processes. For example, use the id of a form submission. By default, each call has a new key that is only
-   * repeated by retries.
+   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days only create one record, even
+   * from different processes. For example, use a form submission's id. By default, each call generates a key
+   * for its retries.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** A resource that can be listed. Calls throw a `RangeError` for a page size that the API would reject. */
+/** A resource that can be listed. Calls throw a `RangeError` if the API would reject the page size. */
 export interface Listable<Item> {
   /** Lists the records, newest first. For example, `for await (const item of api.clients.list())`. */
   list(options?: ListOptions): List<Item>
@@ -27,13 +27,13 @@ export interface Listable<Item> {
 
 /** A resource that can be listed and created. */
 export interface Creatable<Item, Input> extends Listable<Item> {
-  /** Creates a record. It's only created once, even if requests or responses get lost and are retried. */
+  /** Creates a record, exactly once even if requests or responses get lost and are retried. */
   create(input: Input, options?: CreateOptions): Promise<Item>
 }
 
 /**
- * The operations by resource. The required scopes have the same names, for example `clients:read` and `clients:write`.
- * Amounts are decimal strings. Never add them as floating-point numbers.
+ * The operations by resource. Scopes have the same names, for example `clients:read` and `clients:write`. Amounts are
+ * decimal strings. Never add them as floating-point numbers.
  */
 export type Lists = {
   readonly [Name in Resource]: Name extends keyof CreateInputs
@@ -41,10 +41,10 @@ export type Lists = {
     : Listable<Shown<RecordSlices[Name]>>
 }
 
-/** A record of a resource as returned by the API. */
+/** A resource's record, as returned by the API. */
 type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'admitAndList'> ? Item : never
 
-/** The operations of the API (specification, section 4). Calls reject with an `ApiError` or a signal's reason. */
+/** The API's operations (see section 4 of the spec). Calls reject with an `ApiError` or a signal's reason. */
 export interface ApiClient extends Lists {
   /** Returns the OpenAPI document. */
   document(options?: CallOptions): Promise<OpenApiDocument>
@@ -62,7 +62,7 @@ const CALL_NAMES: Names<CallOptions> = { signal: true }
 const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
 
 /**
- * Creates a client for the API. Doesn't send anything before the first call.
+ * Creates an API client. It doesn't send anything before the first call.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
  *

@@ -5,24 +5,23 @@ import type { CallSender } from './call.ts'
 import type { CallOptions } from './client-options.ts'
 import { findNextLink } from './next-link.ts'
 
-/** Options of a list call. */
+/** Options for list calls. */
 export interface ListOptions extends CallOptions {
   /** Records per request, from 1 to 200. Defaults to 200. */
   readonly pageSize?: number | undefined
-  /** Only list records created or changed since then, oldest change first. A time, or an earlier `syncToken`. */
+  /** Only list records created or changed since then, oldest change first. Pass a time or an earlier `syncToken`. */
   readonly updatedSince?: Date | string | undefined
 }
 
 /** A page of a list. */
 export interface Page<Item> {
   readonly data: readonly Item[]
-  /** The `updatedSince` for the next list, or `null` if the API didn't return one. */
+  /** The `updatedSince` value for the next list, or `null` if the API didn't return one. */
   readonly syncToken: string | null
 }
 
 /**
- * All records of a resource, newest first. Pages are requested while iterating, so nothing is sent before the first
- * record is needed, and each iteration starts from the beginning.
+ * All of a resource's records, newest first. Pages are requested lazily as you iterate, and each iteration starts over.
  */
 export interface List<Item> extends AsyncIterable<Item> {
   /** Iterates over the same records page by page. */
@@ -36,7 +35,7 @@ const NAMES: Names<ListOptions> = { pageSize: true, updatedSince: true, signal: 
  * Creates a list.
  *
  * @param resource the name in the path, for example `clients`
- * @throws `RangeError` for a page size that the API would reject
+ * @throws `RangeError` if the API would reject the page size
  */
 export function createList<Item>(
   call: CallSender,
@@ -78,14 +77,14 @@ function readItems<Item>({ data }: AnswerBody): readonly Item[] | undefined {
   return Array.isArray(data) ? data : undefined
 }
 
-/** We can't use the origin because a `blob:` URL has that of the inner URL. */
+/** We can't use `origin`, because for a `blob:` URL that's the inner URL's origin. */
 function placeOf({ protocol, host }: URL): string {
   return `${protocol}//${host}`
 }
 
 /**
- * Returns the URL of the next page, resolved against the request's URL, or `null` on the last page. We reject links to
- * other origins because they would receive the key, and links to pages that were already read.
+ * Returns the next page's URL, resolved against the request's URL, or `null` on the last page. We reject links to
+ * another origin, which would receive the key, and links to pages that we've already read.
  */
 function readNext(
   headers: Headers,

@@ -1,8 +1,8 @@
 /**
- * Returns the target of the first link with the relation `next` in a Link header (RFC 8288), without resolving it.
- * Links with an `anchor` are about a different resource and are ignored.
+ * Returns the unresolved target of the first `next` link in a Link header (RFC 8288). Ignores links with an `anchor`,
+ * since they're about a different resource.
  *
- * @returns `null` if there is no such link
+ * @returns `null` if there's no such link
  */
 export function findNextLink(header: string | null): string | null {
   for (const [, target = '', parameters = ''] of (header ?? '').matchAll(LINK)) {

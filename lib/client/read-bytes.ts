@@ -1,9 +1,9 @@
 import { joinBytes } from './verify-webhook.ts'
 
 /**
- * Reads a body of up to `maxBytes`, measured after decompression.
+ * Reads a body of up to `maxBytes`, after decompression.
  *
- * @returns `null` if the body is larger. The rest isn't read
+ * @returns `null` if the body is larger, without reading the rest
  * @throws an error if the body ends early
  */
 export async function readBytes(

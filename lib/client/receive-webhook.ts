@@ -10,13 +10,13 @@ import { readBytes } from './read-bytes.ts'
 import { verifyWebhook } from './verify-webhook.ts'
 
 /**
- * Receives a webhook as a subscriber (specification, section 6) in any runtime with fetch and Web Crypto. Reads the raw
- * body, verifies the signature and returns the event. Respond with 2xx within 10 seconds and process the event
- * afterwards. After any other response the webhook is sent again.
+ * Receives a webhook as a subscriber (see section 6 of the spec) in any runtime that has fetch and Web Crypto. Reads
+ * the raw body, verifies the signature and returns the event. Respond with a 2xx within 10 seconds, then process the
+ * event. Any other response causes a retry.
  *
  * @typeParam Own the service's own event types and their data, for example `{ 'booking.created': Booking }`
- * @param request its body must not have been read
- * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for unusable options
+ * @param request the body must not have been read yet
+ * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for invalid options
  *
  * @example
  * ```ts

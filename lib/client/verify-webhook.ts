@@ -1,14 +1,14 @@
 import { readSignature, type VerifyWebhookOptions } from '../webhooks/signature-header.ts'
 
 /**
- * Verifies with Web Crypto that a request was recently signed with a secret (specification, section 6). Does the same
- * as the synchronous `verifyWebhook` from `business-api-kit/webhooks`, but works in any runtime with `crypto.subtle`.
+ * Verifies, using Web Crypto, that a request was recently signed with a secret (see section 6 of the spec). Same as the
+ * synchronous `verifyWebhook` in `business-api-kit/webhooks`, but works in any runtime with `crypto.subtle`.
  *
- * @param body the raw body. A parsed body can't be verified
- * @param header the value of the signature header
+ * @param body the raw body. Parsed bodies can't be verified
+ * @param header the signature header's value
  * @param secrets the endpoint's signing secret, or all secrets that are currently valid
  * @returns when the request was signed, in Unix seconds
- * @throws `WebhookError` if the request can't be trusted, or `TypeError` or `RangeError` for unusable arguments
+ * @throws `WebhookError` if the request can't be trusted, or `TypeError` or `RangeError` for invalid arguments
  *
  * @example
  * ```ts
@@ -31,7 +31,7 @@ export async function verifyWebhook(
   let isMatch = false
   for (const key of keys) {
     const expected = await hmacOf(key, signed)
-    // Don't exit early, because the timing must not reveal which secret matches, or that one does.
+    // Don't return early. The timing must not reveal which secret matches, or even that one does.
     for (const signature of given) isMatch = isEqual(signature, expected) || isMatch
   }
   return conclude(isMatch)
@@ -45,7 +45,7 @@ async function hmacOf(secret: string, signed: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign(HMAC.name, key, signed as Uint8Array<ArrayBuffer>))
 }
 
-/** Joins chunks with the given total size. The buffer's type is omitted for TypeScript before 5.7. */
+/** Joins chunks with the given total size. We leave out the buffer's type for TypeScript versions before 5.7. */
 export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const joined = new Uint8Array(size)
   let place = 0
@@ -56,7 +56,7 @@ export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Arr
   return joined
 }
 
-/** Decodes 64 hex digits, as already validated by `readSignature`. */
+/** Decodes 64 hex digits that `readSignature` has already validated. */
 function readHex(hex: string): Uint8Array {
   return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16))
 }

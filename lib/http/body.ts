@@ -2,10 +2,10 @@ import type { ApiRequest } from './message.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Reads a JSON body (specification, section 4).
+ * Reads a JSON body (see section 4 of the spec).
  *
- * @throws `Refusal` with 501 for a transfer coding other than `chunked`, 415 for the wrong media type or charset or any
- *   content coding, 413 if the body exceeds `maxBytes`, or 400 if it isn't JSON in UTF-8
+ * @throws `Refusal` with status 501 for a transfer coding other than `chunked`, 415 for the wrong media type or charset
+ *   or any content coding, 413 if the body is larger than `maxBytes`, or 400 if it isn't UTF-8 encoded JSON
  */
 export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
   checkCoding(request)
@@ -20,7 +20,7 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   return body.value
 }
 
-/** The fields of a form by name. A field can have several values. */
+/** Form fields by name. A field can have several values. */
 export type FormFields = ReadonlyMap<string, readonly string[]>
 
 /**
@@ -42,14 +42,14 @@ export async function readForm(request: ApiRequest, maxBytes: number): Promise<F
   return new Map(Object.entries(Object(body.value)).map(([name, value]) => [name, textsOf(value)]))
 }
 
-/** Returns all values of a repeated field. Parsers return a list, or an object if there are many values. */
+/** Returns all values of a repeated field. Parsers return a list, or an object if there are a lot of values. */
 function textsOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value]
   return Object.values(Object(value)).filter((each) => typeof each === 'string')
 }
 
 function checkCoding(request: ApiRequest): void {
-  // node:http joins the chunks of a body sent with `gzip, chunked`, but doesn't decompress it.
+  // For `gzip, chunked`, node:http joins the chunks but doesn't decompress the body.
   if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
   if (request.header('content-encoding') !== undefined) {
     throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
@@ -57,8 +57,8 @@ function checkCoding(request: ApiRequest): void {
 }
 
 /**
- * Returns the size of a body that was parsed by the host and whose length wasn't declared, measured as JSON. A value
- * that is nested too deeply for JSON counts as too large.
+ * Returns the size, measured as JSON, of a body that the host has parsed and that has no declared length. A value
+ * that's nested too deeply for JSON counts as too large.
  */
 function measure(value: unknown): number {
   try {

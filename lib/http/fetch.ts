@@ -2,26 +2,26 @@ import type { IncomingMessage } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { Refusal, refusals } from './refusal.ts'
 
-/** Returns `true` if this is a fetch `Request`, `false` if it's a node:http request. */
+/** Returns `true` for a fetch `Request`, `false` for a node:http request. */
 export function isFetchRequest(request: IncomingMessage | Request): request is Request {
   return typeof request.headers.get === 'function'
 }
 
 /**
- * A body that the host has already read. Next.js, Bun, Deno and Workers pass something else as the second argument of a
- * fetch handler. If it has neither of these properties it's ignored.
+ * A body that the host has already read. Next.js, Bun, Deno and Workers pass something else as the second argument to a
+ * fetch handler. We ignore anything that has neither of these properties.
  */
 export interface FetchBody {
   /** The raw body, used instead of the request's own body. */
   readonly rawBody?: string | Uint8Array | undefined
-  /** The parsed body, which can also be a string from JSON. Only used if the request's own body was read. */
+  /** The parsed body (can be a string, if the JSON was one). Only used if the request's own body was already read. */
   readonly body?: unknown
 }
 
 /**
  * Converts a fetch `Request` to an {@link ApiRequest}.
  *
- * @param given a {@link FetchBody}, or the second argument passed by the host's framework
+ * @param given a {@link FetchBody}, or whatever the host's framework passes as the second argument
  */
 export function fromFetch(request: Request, given?: unknown): FetchRequest {
   let isRead = request.body === null || request.bodyUsed
@@ -38,13 +38,13 @@ export function fromFetch(request: Request, given?: unknown): FetchRequest {
   }
 }
 
-/** A request that knows whether its body was read. */
+/** A request that knows whether the body was read. */
 export interface FetchRequest extends ApiRequest {
-  /** Returns `true` if there is no body or it was completely read, by the host or by us. */
+  /** Returns `true` if there's no body, or if the host or our code has read all of it. */
   isRead(): boolean
 }
 
-/** Returns the path and query of a URL without normalizing them. */
+/** Returns a URL's path and query without normalizing them. */
 function targetOf(url: string): string {
   const authority = url.indexOf('://') + 3
   const path = url.indexOf('/', authority)
@@ -91,7 +91,7 @@ export function toFetch(reply: ApiReply, request: FetchRequest): Response {
   const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
-    // Like in `toNode`, this makes a node:http server such as that of Next.js close the connection.
+    // Like in `toNode`, this makes node:http servers (including Next.js) close the connection.
     headers: request.isRead() ? reply.headers : { ...reply.headers, Connection: 'close' },
   })
 }

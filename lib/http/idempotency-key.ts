@@ -4,7 +4,7 @@ import { refusals } from './refusal.ts'
 /**
  * Reads a request's idempotency key. Returns `null` if the header is absent.
  *
- * @throws `Refusal` with 422 if the key is empty, longer than 200 characters, not visible ASCII, or sent twice
+ * @throws `Refusal` with status 422 if the key is empty, longer than 200 characters, not visible ASCII, or sent twice
  */
 export function readIdempotencyKey(header: string | undefined): string | null {
   if (header === undefined) return null

@@ -1,6 +1,6 @@
 /**
- * A request as seen by our handlers, no matter whether it came from node:http, a framework or fetch. Building a
- * framework's request or a `Request` would take several times longer than the handler itself.
+ * A request in the form our handlers need, whether it came from node:http, a framework or fetch. Creating a framework's
+ * request or a `Request` would take several times longer than the handler itself.
  */
 export interface ApiRequest {
   /** As sent, for example `GET`. */
@@ -8,20 +8,20 @@ export interface ApiRequest {
   /** The path and query as sent, without the host, for example `/api/v1/clients?limit=10`. */
   readonly url: string
   /**
-   * Returns the value of a header, or `undefined` if it's absent. Repeated headers are joined with `, `.
+   * Returns a header's value, or `undefined` if it's absent. Repeated headers are joined with `, `.
    *
    * @param name must be lowercase
    */
   header(name: string): string | undefined
   /**
-   * Reads the body. Called once at most, and only if the body is needed.
+   * Reads the body. Called at most once, and only if we need the body.
    *
-   * @throws `Refusal` with 413 as soon as more than `maxBytes` have been received
+   * @throws `Refusal` with status 413 as soon as more than `maxBytes` have been received
    */
   body(maxBytes: number): Promise<RequestBody>
 }
 
-/** A body, either raw or as parsed by the host's middleware. */
+/** A body, either raw or already parsed by the host's middleware. */
 export type RequestBody =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'parsed'; readonly value: unknown }
@@ -30,6 +30,6 @@ export type RequestBody =
 export interface ApiReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Empty for HEAD requests and the statuses 204 and 304. */
+  /** Empty for HEAD requests and for statuses 204 and 304. */
   readonly body: string | Uint8Array
 }

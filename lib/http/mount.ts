@@ -4,50 +4,50 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler that can be called in several ways. None of them uses `this`, and all errors become responses. A
- * call only rejects if the host's own `next` throws.
+ * A request handler that can be called in several ways. `this` is never used, and all errors become responses. A call
+ * only rejects if the host's own `next` throws.
  */
 export interface Mounted {
-  /** For node:http and Express. If there is a `next`, it's called for all paths outside the API. */
+  /** For node:http and Express. Calls `next` (if there is one) for all paths outside the API. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>
   /** For fetch, as used by Next.js, Hono, Bun, Deno and tests. */
   (request: Request, given: FetchBody): Promise<Response>
   (request: Request): Promise<Response>
   /**
-   * Only the fetch version, for example `export const GET = api.fetch`.
+   * The fetch version on its own, for example `export const GET = api.fetch`.
    *
-   * @param given the body if the host has already read it. Other arguments of frameworks, such as `{ params }` in
-   *   Next.js or the environment in Workers, are ignored
+   * @param given the body, if the host has already read it. Anything else that frameworks pass here, like `{ params }`
+   *   in Next.js or the environment in Workers, is ignored
    */
   fetch(this: void, request: Request, given: FetchBody): Promise<Response>
-  // This overload must be last because Next.js checks a route's types against the last one.
+  // This overload must come last, because that's the one Next.js checks a route's types against.
   fetch(this: void, request: Request): Promise<Response>
 }
 
-/** What the adapters know about a request. */
+/** A request's details, as known to the adapters. */
 export interface Received {
-  /** The host's request object, which can contain a session set by middleware. */
+  /** The host's request object, which may contain a session set by middleware. */
   readonly raw: IncomingMessage | Request
-  /** The socket's remote address, or `undefined` if there is no socket. */
+  /** The socket's remote address, or `undefined` if there's no socket. */
   readonly remoteAddress?: string | undefined
-  /** The prefix of the handler's paths. Can be empty. */
+  /** The prefix of all paths in the handler. Can be empty. */
   readonly basePath: string
-  /** The prefix as seen by callers. Same as {@link basePath}, or if that is empty the path removed by Express. */
+  /** The prefix as callers see it. Same as {@link basePath}, or if that's empty, the path removed by Express. */
   readonly publicPath: string
 }
 
-/** A handler that adapters can call. Its methods never reject. */
+/** A handler for adapters to call. None of the methods reject. */
 export interface Handler {
-  /** Handles a request. Returns `null` for an unknown path, so the host can try its other routes. */
+  /** Handles a request. Returns `null` if the path is unknown, so the host can try other routes. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
-  /** Returns the response for an unknown path if the host has no other routes. */
+  /** Returns the response for an unknown path when the host doesn't have other routes. */
   notFound(request: ApiRequest, received: Received): ApiReply
 }
 
 /**
  * Turns a handler into a function that a host can mount.
  *
- * @param basePath the mount path. If `undefined`, it's the `baseUrl` set by Express, or empty
+ * @param basePath the mount path. Defaults to the `baseUrl` set by Express, or empty
  */
 export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveFetch(request: Request, given?: object): Promise<Response> {
@@ -76,7 +76,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // Fetch handlers can have a second argument as well, so check the type of the request.
+    // Fetch handlers can have a second argument, too, so check the request's type.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)
@@ -85,12 +85,12 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   return Object.assign(serve as Omit<Mounted, 'fetch'> as Mounted, { fetch: serveFetch })
 }
 
-/** Removes a double slash left by a pattern mount in Express, which would refer to another host in a link. */
+/** Removes a double slash left behind by a pattern mount in Express. In a link, it would refer to another host. */
 function onThisHost(path: string): string {
   return path.replace(/^[/\\]+/, '/')
 }
 
-/** Sends a reply, or closes the response if the host has broken it. Must not throw or keep the caller waiting. */
+/** Sends a reply, or closes the response if the host broke it. Must not throw or keep the caller waiting. */
 function writeReply(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   try {
     toNode(reply, request, response)

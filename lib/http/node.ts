@@ -2,15 +2,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { refusals } from './refusal.ts'
 
-/** A node:http request with the properties that Express or other middleware may add. */
+/** A node:http request with properties that Express or other middleware may add. */
 export interface NodeRequest extends IncomingMessage {
   /** The full path, if the host has removed the mount path from `url`. */
   originalUrl?: string
   /** The mount path that Express has removed from `url`. */
   baseUrl?: string
-  /** The output of a body parser, which can be a value, bytes, or a string as long as `Content-Length`. */
+  /** A body parser's output. Can be a value, bytes, or a string that's as long as `Content-Length`. */
   body?: unknown
-  /** The raw body kept by a body parser, as bytes or a string. */
+  /** The raw body (bytes or a string), if a body parser kept it. */
   rawBody?: unknown
 }
 
@@ -29,21 +29,21 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   }
 }
 
-/** Returns `true` if the whole request was received. Node.js may only set `complete` in the next tick. */
+/** Returns `true` if the whole request was received. Node.js may not set `complete` until the next tick. */
 function isWhole({ complete, readableLength, headers }: NodeRequest): boolean {
   if (complete || headers === undefined) return complete
   const { 'transfer-encoding': coding, 'content-length': declared = '0' } = headers
   return coding === undefined && readableLength === Number(declared)
 }
 
-/** Returns the path and query of a target in absolute form (RFC 9112, section 3.2.2). Its authority is ignored. */
+/** Returns the path and query from a target in absolute form (RFC 9112, section 3.2.2). We ignore its authority. */
 function toOriginForm(target: string): string {
   return target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]+/i, '') || '/'
 }
 
 /**
- * Returns a header's value. We don't use `headers` because it drops all but the first Authorization header, and a
- * caller that sends two keys must not be accepted.
+ * Returns a header's value. We don't use `headers` because it drops all but the first Authorization header, and we must
+ * not accept a caller that sends two keys.
  */
 function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string | undefined {
   if (rawHeaders === undefined || rawHeaders.length === 0) {
@@ -61,7 +61,7 @@ function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string 
   return found
 }
 
-/** Reads the body once, even if middleware has already read it, and never waits for a consumed body. */
+/** Reads the body once, even if middleware has already read it. Never waits for a consumed body. */
 async function readBody(request: NodeRequest, maxBytes: number): Promise<RequestBody> {
   const { rawBody, body } = request
   if (rawBody instanceof Uint8Array) return { kind: 'bytes', bytes: rawBody }
@@ -80,9 +80,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Returns `true` if a string is a raw body and not a string that a parser has decoded from JSON. A decoded
- * string must not be decoded again. It's always shorter than the body because of the quotes. Without a length,
- * we assume it's decoded.
+ * Returns `true` if a string is a raw body and still has to be decoded from JSON. A string that a parser has decoded is
+ * always shorter than the body because the quotes are gone. Without a known length, we assume it's decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -90,7 +89,7 @@ function isWholeText(body: string, { headers }: NodeRequest): boolean {
 
 function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    // If the caller disconnected during admission, 'close' was already emitted and there won't be another event.
+    // If the caller disconnected during admission, 'close' was already emitted and won't fire again.
     if (request.destroyed) {
       reject(refusals.malformed('Request body ended early'))
       return
@@ -125,7 +124,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** How long a caller can keep sending after an early response, in ms. Then the connection is closed. */
+/** How long a caller can keep sending after an early response, in ms, before we close the connection. */
 const LINGER_MS = 2000
 
 /** Sends a reply, unless the host has already responded or the caller has disconnected. */
@@ -146,8 +145,8 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
 }
 
 /**
- * Reads and discards the rest of a body. If we closed the connection immediately the reply could get lost, and if we
- * never closed it an endless body would keep it open.
+ * Discards the rest of a body. If we closed the connection immediately, the reply could get lost. If we never closed
+ * the connection, an endless body would keep it open.
  */
 function drain(request: NodeRequest, onEnd: () => void): void {
   const timer = setTimeout(() => request.destroy(), LINGER_MS)

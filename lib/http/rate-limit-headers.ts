@@ -1,6 +1,6 @@
 import type { BucketState, RateLimit, RateLimitState } from '../access/rate-limit.ts'
 
-/** Returns the two rate limit headers of authenticated responses (draft-ietf-httpapi-ratelimit-headers). */
+/** Returns the two rate limit headers for authenticated responses (draft-ietf-httpapi-ratelimit-headers). */
 export function rateLimitHeaders({ key, organization }: RateLimitState): Record<string, string> {
   return {
     'RateLimit-Policy': `${policy('key', key)}, ${policy('org', organization)}`,

@@ -2,7 +2,7 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 
 /**
- * Ends a request with an error response. The message is sent to the caller unchanged. You can throw it in your own
+ * Ends a request with an error response. The caller receives the message unchanged. You can throw it in your own
  * routes, for example `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
@@ -12,7 +12,7 @@ export class Refusal extends Error {
 
   /**
    * @param status from 400 to 599
-   * @param headers additional response headers, such as `Retry-After`. None by default
+   * @param headers additional response headers, like `Retry-After`. None by default
    * @throws `RangeError` for any other status, or `TypeError` for an empty message or invalid headers
    */
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
@@ -30,7 +30,7 @@ export class Refusal extends Error {
   }
 }
 
-/** All error responses of the API with their messages. Five are from the specification, the others are our own. */
+/** Every error response in the API, with its message. Five are from the spec, the rest are our own. */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),
   noKey: (): Refusal =>
@@ -113,8 +113,8 @@ export const refusals = {
 } as const
 
 /**
- * Converts an error to a refusal. The status is 503 if the store is unavailable, 422 if the store rejects a value, for
- * example because of a constraint added by the host, and 500 for a bug.
+ * Converts an error to a rejection. The status is 503 if the store is unavailable, 422 if the store rejects a value,
+ * for example because of a constraint that the host added, or 500 for a bug.
  */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error

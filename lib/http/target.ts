@@ -1,12 +1,12 @@
-/** The request target relative to a mount path. */
+/** A request target relative to a mount path. */
 export interface Target {
   /** Empty or starts with a slash. */
   readonly path: string
-  /** The part after the `?`, can be empty. */
+  /** Everything after the `?`, can be empty. */
   readonly query: string
 }
 
-/** Splits a request target below a mount path into path and query. Returns `null` if it's outside of the mount path. */
+/** Splits a request target below a mount path into path and query. Returns `null` if it's outside the mount path. */
 export function splitTarget(target: string, basePath: string): Target | null {
   if (!target.startsWith(basePath)) return null
   const mark = target.indexOf('?')

@@ -3,9 +3,9 @@ import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * Validates an input and returns a copy without unknown fields.
+ * Validates input and returns a copy without unknown fields.
  *
- * @throws `Refusal` with 422, which lists each invalid field and its rule
+ * @throws `Refusal` with status 422, listing each invalid field and the rule
  */
 export function validate(schema: v.GenericSchema, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -27,7 +27,7 @@ function describe(schema: v.GenericSchema, issue: v.GenericIssue): string {
     : `${path} ${issue.message}`
 }
 
-/** Returns the rule for a missing field. It's defined by the field's schema and not by that of the object. */
+/** Returns the rule for a missing field, which is in the field's schema rather than the object's. */
 function requirementOf(schema: v.GenericSchema, field: string): string {
   const message = entryOf(schema, field)?.message
   return typeof message === 'string' ? message : 'must be given'
@@ -40,8 +40,8 @@ function entryOf(schema: v.GenericSchema, field: string): { type: string; messag
 /**
  * Validates a part of a request against the host's schema.
  *
- * @param part the prefix of field names in messages, for example `query `
- * @throws `Refusal` with 422, which lists each invalid field and its rule
+ * @param part the prefix for field names in messages, for example `query `
+ * @throws `Refusal` with status 422, listing each invalid field and the rule
  */
 export function validateOwn(schema: StandardSchema, value: unknown, part: string): unknown {
   const checked = checkValue(schema, value)

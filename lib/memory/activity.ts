@@ -16,7 +16,7 @@ import type { CountedAttempt, Memory, Organization, StoredDelivery } from './sta
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Counts the last attempt in the log, and the end of the delivery unless an earlier round has delivered it. */
+/** Counts the latest attempt, and the delivery if that finished it, unless an earlier round already delivered it. */
 export function countLastAttempt(
   memory: Memory,
   { endpoint, attemptLog, attemptsBefore }: StoredDelivery,

@@ -5,7 +5,7 @@ import { jsonText } from '../base/json-text.ts'
 import type { Memory, Organization, StoredApiKey } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
-/** How precisely the last use of a key is recorded, in ms. */
+/** How precisely we record a key's last use, in ms. */
 const LAST_USE_MS = 60_000
 
 /** Decides whether to admit a request, and takes a token from both buckets. */
@@ -26,10 +26,10 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 }
 
 /**
- * Decides whether to admit a request and, if so, reads a page of the caller's organization.
+ * Decides whether to admit a request and, if so, reads a page of the caller's records.
  *
  * @param recordsOf returns the records to list
- * @param represent returns a record as shown by the API
+ * @param represent returns a record in the API's format
  */
 export function admitToPage<T, Representation>(
   memory: Memory,
@@ -52,7 +52,7 @@ export function admitToPage<T, Representation>(
   return { admission, page: jsonText(page), next, position }
 }
 
-/** The record ids of a page. */
+/** A page's record ids. */
 interface Ids {
   readonly ids: readonly string[]
   readonly next: string | null
@@ -60,7 +60,7 @@ interface Ids {
 }
 
 function newestIds(records: SyncedRecords<unknown>, limit: number, before: string | undefined): Ids {
-  // Ids are ULIDs, so sorting them in descending order returns the newest first.
+  // Ids are ULIDs, so descending order is newest first.
   const newest = [...records.keys()]
     .filter((id) => before === undefined || id < before)
     .sort((one, other) => (one < other ? 1 : -1))
@@ -68,7 +68,7 @@ function newestIds(records: SyncedRecords<unknown>, limit: number, before: strin
   return { ids, next: newest.length > limit ? (ids.at(-1) ?? null) : null }
 }
 
-/** Returns changed records. As methods run one at a time, a position is simply the number of a change. */
+/** Returns changed records. Methods run one at a time, so a position is just a change number. */
 function changedIds(
   { changes: { storeId, last } }: Memory,
   { changes }: SyncedRecords<unknown>,
@@ -87,7 +87,7 @@ function changedIds(
   return { ids: page.map(([id]) => id), next: hasMore ? position : null, position }
 }
 
-/** Returns `true` if a key's last use was recorded more than a minute ago or never. */
+/** Returns `true` if a key's last use hasn't been recorded in over a minute. */
 export function isLastUseStale({ lastUsedAt }: StoredApiKey, now: number): boolean {
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }

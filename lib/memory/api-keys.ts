@@ -5,7 +5,7 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredApiKey } from './state.ts'
 
-/** Creates the slice for API keys and admission in memory. */
+/** Creates the in-memory slice for API keys and admission. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
     async identify(digests) {
@@ -129,7 +129,7 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 }
 
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): StoredApiKey {
-  // Digests must be unique. Otherwise a second owner would take the key away from the first one.
+  // Digests must be unique. Otherwise a second owner would take over the first owner's key.
   if (memory.digests.has(record.digest))
     throw new Error('Cannot insert an API key because its digest is already in use')
   const key: StoredApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
@@ -144,12 +144,12 @@ function end(key: StoredApiKey, now: number, overlapMs: number): void {
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** Returns the earlier timestamp. All timestamps have the same format, so we can compare strings. */
+/** Returns the earlier timestamp. They all have the same format, so we can compare strings. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }
 
-/** Returns a key as shown to administrators, without its digest. */
+/** Returns a key without its digest, as shown to administrators. */
 export function showKey({ record, revokedAt, successorId, lastUsedAt }: StoredApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }

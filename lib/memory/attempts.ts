@@ -12,9 +12,9 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { countLastAttempt } from './activity.ts'
 import type { DeliveryProgress, Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
-// A claim ends when the result of the attempt is written, the claim is released or its lease expires.
+// A claim ends when the attempt's result is written, the claim is released or its lease expires.
 
-/** Writes the results of attempts. See `ClaimStore.writeResults`. */
+/** Writes attempt results. See `ClaimStore.writeResults`. */
 export function writeResults(
   memory: Memory,
   results: readonly AttemptResult[],
@@ -45,7 +45,7 @@ export function writeResults(
   return { lost, endpoints: [...judged, ...recalled], failed }
 }
 
-/** Releases claims. The deliveries are due as before and the attempts don't count. */
+/** Releases claims. The deliveries are still due, and the attempts don't count. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
     const delivery = find(memory, claim)
@@ -56,9 +56,9 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
 }
 
 /**
- * Reclaims deliveries with an expired lease. The attempt counts because the request may have reached the subscriber.
+ * Reclaims deliveries whose lease has expired. The attempt counts, since the request may have gone through.
  *
- * @returns the deliveries that failed because it was their last attempt
+ * @returns the deliveries that failed because this was their last attempt
  */
 export function reclaimExpiredLeases(
   memory: Memory,
@@ -89,7 +89,7 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
   return { organizationId, deliveryId, token }
 }
 
-/** Returns `true` if the result was already written by an earlier call whose response was lost. */
+/** Returns `true` if an earlier call, whose response was lost, already wrote the result. */
 function isLogged({ attemptLog }: StoredDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
@@ -100,9 +100,9 @@ function isInForce({ claim }: StoredDelivery, { token }: ClaimRef): boolean {
   return claim?.token === token
 }
 
-// --- The delivery and its log ---
+// --- Delivery log ---
 
-/** The log entry of an attempt whose process was terminated. The duration is added later. */
+/** The log entry for an attempt whose process was terminated. The duration is added later. */
 const INTERRUPTED = {
   dnsMs: null,
   connectMs: null,
@@ -141,7 +141,7 @@ function log({ attempts, attemptLog }: StoredDelivery, startedAt: number, attemp
   attemptLog.push(Object.freeze(entry))
 }
 
-/** Returns `true` if this result made the delivery fail, now or in an earlier call, `false` for a late result. */
+/** Returns `true` if this result made the delivery fail, now or in an earlier call, or `false` if it came too late. */
 function isFailureOf({ state, reason }: StoredDelivery, result: AttemptResult): boolean {
   return state === 'failed' && result.outcome === 'failed' && reason === result.reason
 }
@@ -152,7 +152,7 @@ function failedDeliveryOf({ id: deliveryId, endpoint, event, reason }: StoredDel
   return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }
 }
 
-// --- The rate of endpoints ---
+// --- Endpoint rate ---
 
 function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[], now: number): void {
   const latest = (some: readonly AttemptResult[]): number | null =>
@@ -174,9 +174,9 @@ function judgeRateOf(endpoint: StoredEndpoint, results: readonly AttemptResult[]
   if (!judgeRate(endpoint.rate, judged, now)) endpoint.rate = null
 }
 
-// --- The health of endpoints ---
+// --- Endpoint health ---
 
-/** Updates an endpoint's health after some attempts. Returns `null` if none failed or the endpoint was removed. */
+/** Updates endpoint health after a batch of attempts. Returns `null` if none failed or the endpoint was removed. */
 function judge(
   endpoint: StoredEndpoint,
   results: readonly AttemptResult[],
@@ -184,7 +184,7 @@ function judge(
   now: number,
 ): EndpointHealth | null {
   if (endpoint.isRemoved) return null
-  // Sort by end time, because a success ends a series of failures.
+  // Sort by end time, because a success resets the failure count.
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
@@ -198,17 +198,16 @@ function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** Returns an endpoint's health if this result, written earlier, made it failing or disabled it, otherwise `null`. */
+/** Returns an endpoint's health if this earlier result made it failing or disabled it, otherwise `null`. */
 function recall(endpoint: StoredEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
-  // An administrator may have enabled or disabled the endpoint since then.
+  // An administrator may have enabled or disabled the endpoint in the meantime.
   const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
   const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** Returns the unique name of an attempt. */
 function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }
@@ -224,7 +223,7 @@ function count(endpoint: StoredEndpoint, result: AttemptResult, now: number): vo
   }
 }
 
-/** Returns `true` if a failed attempt counts against the endpoint. Interrupted or unmade attempts don't. */
+/** Returns `true` if a failed attempt counts against the endpoint. Attempts interrupted or never made don't count. */
 function isFailure({ outcome, error }: AttemptResult): boolean {
   return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }
@@ -233,7 +232,7 @@ function isFailing({ failures, failingSince }: StoredEndpoint, limit: FailureLim
   return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
 }
 
-/** Returns `true` if a failing endpoint hasn't been reported yet. */
+/** Returns `true` if the endpoint is failing and this hasn't been reported yet. */
 function isNewsOf(endpoint: StoredEndpoint, limit: FailureLimit): boolean {
   return endpoint.state !== 'disabled' && endpoint.noticedAttempt === null && hasHalfFailed(endpoint, limit)
 }

@@ -2,7 +2,7 @@ import type { AuditEntry, AuditFilter, AuditRecord, AuditStore } from '../access
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for audit entries in memory. */
+/** Creates the in-memory slice for the audit log. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
     async list(organizationId, filter, limit, before) {
@@ -36,25 +36,25 @@ function isSelected(entry: AuditEntry, { since, until, ...equal }: AuditFilter):
   )
 }
 
-/** Returns `true` if the change was already made by an earlier call whose response was lost. */
+/** Returns `true` if an earlier call, whose response was lost, already made the change. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }
 
-/** Returns `true` if there is an entry for this subject and change. */
+/** Returns `true` if the subject already has an entry for this change. */
 export function isChangeMade({ audit }: Organization, subjectId: string, changeId: string): boolean {
   return [...audit.values()].some(
     (entry) => entry.subjectId === subjectId && entry.details.changeId === changeId,
   )
 }
 
-/** Records an entry, unless there already is one with the same id. */
+/** Records an entry, unless an entry with the same id already exists. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return
   audit.set(entry.id, buildEntry(memory, entry))
 }
 
-/** Records an entry that is shared by several calls, adding to the counts in its details. */
+/** Records an entry shared by several calls, each adding to the counts in `details`. */
 export function countInEntry(
   memory: Memory,
   { audit }: Organization,

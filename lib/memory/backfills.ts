@@ -10,14 +10,13 @@ import { showClient } from './clients.ts'
 import { addEvent, fanOut } from './events.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-/** A record to backfill. */
 interface BackfillRecord {
   readonly id: string
   readonly businessId: string | null
   readonly representation: object
 }
 
-/** Creates the slice for backfills in memory. */
+/** Creates the in-memory slice for backfills. */
 export function createBackfillStore(memory: Memory): BackfillStore {
   return {
     backfill: async (request) => backfill(memory, request),
@@ -52,7 +51,7 @@ function backfill(memory: Memory, request: BackfillRequest): BackfillOutcome | n
   return { outcome: 'done', examined: batch.length, events: made.length, next }
 }
 
-/** Creates the event of a record and its delivery. Returns `false` if the event already exists. */
+/** Creates a record's event and delivery. Returns `false` if the event already exists. */
 function make(
   memory: Memory,
   organization: Organization,
@@ -89,7 +88,7 @@ function recordsOf(organization: Organization, type: BackfillType): BackfillReco
   }))
 }
 
-/** Returns the ids of records whose own event was or will be delivered to the endpoint. */
+/** Returns the ids of records whose own event was delivered to the endpoint or is about to be. */
 function announcedTo(
   organization: Organization,
   endpoint: StoredEndpoint,

@@ -5,7 +5,7 @@ import { getRecord, listRecords } from './record-list.ts'
 import { createRecord } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for businesses in memory. */
+/** Creates the in-memory slice for businesses. */
 export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
     create: async (creation) => createRecord(memory, ({ records }) => records.business, creation),
@@ -37,7 +37,7 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
   }
 }
 
-/** Stores a changed business. For a client's business, this counts as a change to the client as well. */
+/** Stores a changed business. If it belongs to a client, this counts as a change to the client, too. */
 export function replaceBusiness(organization: Organization, business: Business): void {
   organization.records.business.set(business.id, business)
   const client = clientOf(organization, business.id)

@@ -5,16 +5,15 @@ import { judgeKey, storeReply } from './creation.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Whether a change is allowed, and how to write it. */
+/** Whether a change is allowed, and how to write the result. */
 export type Decision<Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {
-      /** The record after the change. */
+      /** The changed record. */
       readonly representation: Representation
-      /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
-      /** Additional values for the events' placeholders, besides the record's fields. */
+      /** Additional values for the events' placeholders, on top of the record's fields. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
@@ -45,7 +44,7 @@ export function applyChange<Stored, Representation extends object, Reason extend
   if (from !== null && !from.includes(state)) return { outcome: 'refused', state, reason: 'state' }
   const decision = decide(stored, organization)
   if ('refused' in decision) return { outcome: 'refused', state, reason: decision.refused }
-  // Render first, because nothing must be written if an event is too large.
+  // Render first, because we must not write anything if an event is too large.
   const events = renderAll(decision)
   refuseLarge(memory, events)
   decision.write()

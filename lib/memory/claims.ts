@@ -28,7 +28,7 @@ export function claim(memory: Memory, request: ClaimRequest): Claims {
   }
 }
 
-/** Reads the contents of deliveries with an active claim. See `ClaimStore.read`. */
+/** Reads the contents of deliveries whose claim is still active. See `ClaimStore.read`. */
 export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
   const now = memory.clock()
   return claims.flatMap(({ organizationId, deliveryId, token }) => {
@@ -39,7 +39,7 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
 }
 
 /**
- * Finds due deliveries in round-robin order, besides those of a repeated claim. Backfills use the remaining capacity.
+ * Finds due deliveries in round-robin order, on top of those from a repeated claim. Backfills get any spare capacity.
  *
  * @returns the deliveries and the cursor for the next claim
  */
@@ -85,7 +85,7 @@ function findDue(
   return { found, next: next ?? (isLeft ? served : null), nextInMs: Number.isFinite(turnMs) ? turnMs : null }
 }
 
-/** Uses the endpoint's rate for up to `due` deliveries. The result includes the time until its next turn. */
+/** Uses up the endpoint's rate for up to `due` deliveries. The result says how long until its next turn. */
 function spendRate(
   { sending }: Memory,
   endpoint: StoredEndpoint,
@@ -104,14 +104,14 @@ function spendRate(
   return { allowance, nextInMs: spend(rate, allowance, token, now) }
 }
 
-/** Separates deliveries whose bodies fit together from those with a body that is too large on its own. */
+/** Separates deliveries whose bodies fit together from those with an oversized body. */
 function cutToBytes(
   deliveries: readonly StoredDelivery[],
   maxBytes: number,
 ): {
   readonly whole: readonly StoredDelivery[]
   readonly unread: readonly StoredDelivery[]
-  /** The last delivery before the cut, or `null` if nothing was cut. */
+  /** The last delivery before the cutoff, or `null` if nothing was truncated. */
   readonly last: StoredDelivery | null
 } {
   const whole: StoredDelivery[] = []
@@ -131,7 +131,7 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** Finds the deliveries of an earlier claim whose response was lost. Removed endpoints have no signing secret. */
+/** Finds deliveries from an earlier claim whose response was lost. Skips removed endpoints, which have no secret. */
 function findClaimed(memory: Memory, token: string): StoredDelivery[] {
   return [...memory.sending].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
@@ -169,7 +169,7 @@ function claimRefOf({ id, endpoint, claim }: StoredDelivery): ClaimRef {
 
 // --- A single endpoint ---
 
-/** Maximum number of an endpoint's deliveries that a claim can skip. */
+/** Maximum number of an endpoint's deliveries to skip per claim. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: StoredEndpoint): boolean {
@@ -182,7 +182,7 @@ function skipSome(memory: Memory, { pending }: StoredEndpoint, now: number): voi
   }
 }
 
-/** Finds an endpoint's due deliveries within the capacity left by those already claimed. */
+/** Finds an endpoint's due deliveries, up to the capacity not yet used by this claim. */
 function dueOf(
   endpoint: StoredEndpoint,
   claimed: readonly StoredDelivery[],
@@ -203,7 +203,7 @@ function take(memory: Memory, delivery: StoredDelivery, { token, leaseMs }: Clai
   })
 }
 
-/** Sorts by priority, and then by how long deliveries have been due. */
+/** Sorts by priority, then by how long deliveries have been due. */
 function byTurn(one: StoredDelivery, other: StoredDelivery): number {
   return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }
@@ -229,12 +229,12 @@ function capacityFor(
   return Math.max(0, left)
 }
 
-/** Only reads own properties, because an organization's id could be `constructor`. */
+/** Only look at own properties, because an organization's id could be `constructor`. */
 function listed(capacities: Readonly<Record<string, number>>, id: string, otherwise: number): number {
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }
 
-// --- The result ---
+// --- Result ---
 
 function show(
   { id, event, endpoint, attempts, attemptsBefore }: StoredDelivery,

@@ -9,7 +9,7 @@ type ClientRow = RecordRow<'client'>
 
 const records = ({ records: { client } }: Organization) => client
 
-/** Creates the slice for clients and their businesses in memory. */
+/** Creates the in-memory slice for clients and their businesses. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
     ...readSlice(memory, {
@@ -37,7 +37,7 @@ export function createClientStore(memory: Memory): ClientStore {
   }
 }
 
-/** Returns a client with its business, as shown by the API. */
+/** Returns a client, including the business, in the API's format. */
 export function showClient({ businessId, ...client }: ClientRow, { records }: Organization): Client {
   const business = records.business.get(businessId)
   if (!business) throw new TypeError('Cannot show a client without a business')

@@ -5,18 +5,18 @@ import { isInForce } from './admission.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** The reservation of an idempotency key in an organization. */
+/** An idempotency key's reservation within an organization. */
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
   /** Identifies the entry of an earlier call whose response was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
-  /** The time of the reservation, by the store's clock. */
+  /** When the reservation is made, by the store's clock. */
   readonly now: number
 }
 
-/** A copied creation with its organization. */
+/** A copy of a creation, including the organization. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
 /** Copies a creation, so the caller can't change the stored record later. */
@@ -42,7 +42,7 @@ export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
-/** Checks the creation's API key, if any, and its idempotency key (see {@link judgeKey}). */
+/** Checks the creation's API key (if any) and idempotency key (see {@link judgeKey}). */
 export function judgeCreation(
   creation: Draft<unknown>,
 ): KeyVerdict | { readonly outcome: 'unauthenticated' } | null {
@@ -53,8 +53,8 @@ export function judgeCreation(
 }
 
 /**
- * Checks the idempotency entry for a creation or change. Returns `null` to proceed if there is no key, the entry has
- * expired, or the entry is from an earlier call for the same record.
+ * Checks the idempotency entry for a creation or change. Returns `null` (proceed) if there's no key, the entry has
+ * expired, or an earlier call for the same record made the entry.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
@@ -69,8 +69,8 @@ export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
 
 /**
- * Writes the idempotency entry, the events with their deliveries and, using `write`, the record. Anything already
- * written by an earlier call for the same creation is kept.
+ * Writes the idempotency entry, the events and deliveries, and calls `write` for the record. Keeps anything that an
+ * earlier call for the same creation has already written.
  *
  * @param write may only throw before it changes anything
  * @param facts values for the placeholders in the reply and the events
@@ -90,7 +90,7 @@ export function commit(
   return { outcome: 'created' }
 }
 
-/** Adds a record, unless there already is one with the same id. */
+/** Adds a record, unless a record with the same id already exists. */
 export function storeOnce<T>(records: Map<string, T>, id: string, record: T): void {
   if (!records.has(id)) records.set(id, record)
 }
@@ -100,13 +100,13 @@ export function storeReply({ organization, idempotency, recordId, now }: KeyHold
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)
-  // The window starts at the creation and isn't extended by repeated calls.
+  // The window starts at the creation. Repeating the call doesn't extend it.
   if (entry && entry.recordId === recordId && entry.expiresAt > now) return
   const { fingerprint, windowMs } = idempotency
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** Returns the name of an entry. We use JSON so that each combination of operation and key is unique. */
+/** Returns an entry's name. We use JSON so that each combination of operation and key is unique. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

@@ -20,9 +20,9 @@ import { fanOut } from './events.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines because it contains all methods of one slice.
+// Longer than 250 lines because all of the slice's methods are here.
 
-/** Creates the slice for deliveries in memory. */
+/** Creates the in-memory slice for deliveries. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
   return {
     claim: async (request) => claim(memory, request),
@@ -82,7 +82,7 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
   }
 }
 
-// --- The log ---
+// --- Log ---
 
 /** Lists an organization's newest deliveries, starting after `before`. */
 function listDeliveries(
@@ -98,7 +98,7 @@ function listDeliveries(
     .map(show)
 }
 
-/** Returns a delivery with the body of its event and all attempts. */
+/** Returns a delivery, including the event body and all attempts. */
 function getDelivery(
   memory: Memory,
   { deliveries }: Organization,
@@ -124,7 +124,7 @@ function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
   return state !== 'pending' && state !== 'sending' && !endpoint.isRemoved
 }
 
-/** Starts a new round for deliveries in a final state, oldest first. See `DeliveryStore.recover`. */
+/** Starts a new round for finished deliveries, oldest first. See `DeliveryStore.recover`. */
 function recoverDeliveries(
   memory: Memory,
   organization: Organization,
@@ -149,7 +149,7 @@ function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Sends an event to one endpoint. Creates a skipped delivery first if there isn't any. */
+/** Sends an event to one endpoint. Creates a skipped delivery first if there isn't one yet. */
 function redeliverEvent(
   memory: Memory,
   organization: Organization,
@@ -171,7 +171,7 @@ function redeliverEvent(
   return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
 }
 
-/** Cancels a pending delivery. Returns `false` if it wasn't pending. */
+/** Cancels a pending delivery. Returns `false` if the delivery wasn't pending. */
 function cancelDelivery(
   memory: Memory,
   organization: Organization,
@@ -224,7 +224,7 @@ function show(delivery: StoredDelivery): Delivery {
   }
 }
 
-// --- The queue ---
+// --- Queue ---
 
 /** Counts the queue. See `DeliveryStore.countQueue`. */
 function countQueue(memory: Memory, target: QueueTarget | null): QueueCounts {

@@ -2,11 +2,10 @@ import { ALREADY_EXISTS, refused } from '../base/errors.ts'
 import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
 import type { Organization } from './state.ts'
 
-/** Records with a number, by id. */
 type Numbered = ReadonlyMap<string, { readonly number: string }>
 
 /**
- * Returns a record's existing or given number, or else the next free number of the series.
+ * Returns a record's existing number, the given number, or the next free number in the series.
  *
  * @throws `BusinessApiError` with code `already_exists` if another record has the given number
  */

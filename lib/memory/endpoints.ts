@@ -14,10 +14,9 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { Memory, Organization, StoredEndpoint } from './state.ts'
 
-// Longer than 250 lines because all changes to an endpoint, with their audit entries and repeated calls, are easier
-// to follow together.
+// Longer than 250 lines to keep all changes to an endpoint, including audit entries and repeated calls, in one place.
 
-/** Creates the slice for webhook endpoints in memory. */
+/** Creates the in-memory slice for webhook endpoints. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {
     async insert({ organizationId, endpoint: record, limit, entry }) {
@@ -174,7 +173,7 @@ function formsOf({ record, previousSecret }: StoredEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** Returns the properties of an endpoint that are needed for an attempt. */
+/** Returns the endpoint details that an attempt needs. */
 export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget {
   const { record } = endpoint
   const fields = Object.fromEntries(SENT_FIELDS.map((field) => [field, structuredClone(record[field])]))
@@ -183,13 +182,13 @@ export function targetOf(endpoint: StoredEndpoint, now: number): EndpointTarget 
   return { ...(fields as object as Omit<EndpointTarget, 'sealedSecrets'>), sealedSecrets }
 }
 
-/** The names of changes in audit entries, in order, and the field that each refers to. */
+/** Names of changes in audit entries, in order, each with the field that changed. */
 const CHANGEABLE = [
   ...ENDPOINT_CHOICES.map(({ field }) => [field, field] as const),
   ['headers', 'sealedHeaders'],
 ] as const
 
-/** Returns the secret used before the last rotation, or `null` if the overlap is over. */
+/** Returns the secret used before the last rotation, or `null` if the overlap period has ended. */
 function previousSecretOf({ previousSecret }: StoredEndpoint, now: number): StoredEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
@@ -213,7 +212,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
   return endpoint
 }
 
-/** Returns a string that sorts by organization, then endpoint. NUL sorts first and can't be part of an id. */
+/** Returns a string that sorts by organization, then endpoint. NUL sorts first and never occurs in an id. */
 function placeOf({
   organizationId,
   endpointId,
@@ -235,7 +234,7 @@ function enable(memory: Memory, endpoint: StoredEndpoint): void {
   memory.wakeUp.signal()
 }
 
-/** Returns an endpoint as shown to administrators, without its secrets. */
+/** Returns an endpoint without its secrets, as shown to administrators. */
 export function showEndpoint(endpoint: StoredEndpoint, now: number): WebhookEndpoint {
   const { record, version, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)

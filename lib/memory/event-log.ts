@@ -4,7 +4,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, StoredEvent } from './state.ts'
 
-/** Creates the slice for the event log in memory. */
+/** Creates the in-memory event log slice. */
 export function createEventLogStore(memory: Memory): EventLogStore {
   return {
     async list(organizationId, { type, subjectId, since, until }, limit, before) {
@@ -53,7 +53,7 @@ export function createEventLogStore(memory: Memory): EventLogStore {
   }
 }
 
-/** Returns an event as read by stores. */
+/** Returns an event without its trace and subject. */
 function shownRecord({ id, type, body }: EventRecord): EventRecord {
   return { id, type, body }
 }

@@ -10,10 +10,10 @@ import type {
   StoredEvent,
 } from './state.ts'
 
-/** The reason for skipping a delivery. */
+/** Why a delivery was skipped. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
 
-/** Creates the slice for events published by the host without a record, in memory. */
+/** Creates the in-memory slice for events that the host publishes without a record. */
 export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
@@ -24,7 +24,7 @@ export function createEventStore(memory: Memory): EventStore {
 }
 
 /**
- * Rejects events whose body is too large, before anything is changed.
+ * Rejects events with an oversized body before anything changes.
  *
  * @throws `BusinessApiError` with code `invalid_event`
  */
@@ -40,7 +40,7 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
   }
 }
 
-/** Stores an event with a delivery for each matching endpoint, unless there already is an event with the same id. */
+/** Stores an event with a delivery for each matching endpoint, unless an event with the same id already exists. */
 export function storeEvent(memory: Memory, organization: Organization, event: EventRecord): void {
   if (organization.events.has(event.id)) return
   const record = Object.freeze(event)
@@ -51,7 +51,7 @@ export function storeEvent(memory: Memory, organization: Organization, event: Ev
   if (deliveries.some(({ state }) => state === 'pending')) memory.wakeUp.signal()
 }
 
-/** Adds an event that is published now. */
+/** Adds an event that's being published now. */
 export function addEvent(
   { clock, ids }: Memory,
   { events }: Organization,
@@ -64,7 +64,7 @@ function isWanted({ isRemoved, record: { types } }: StoredEndpoint, { type }: Ev
   return !isRemoved && (types === null || types.some((wanted) => wanted === type))
 }
 
-/** Stores the delivery of an event to an endpoint. */
+/** Stores an event's delivery to an endpoint. */
 export function fanOut(
   memory: Memory,
   organization: Organization,

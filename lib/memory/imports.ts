@@ -10,7 +10,7 @@ import { isNegative, subtract, withSignedDecimals } from '../resources/money.ts'
 import { RECORD_KINDS, type RecordRow } from '../resources/records.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for imports in memory. */
+/** Creates the in-memory slice for imports. */
 export function createImportStore(memory: Memory): ImportStore {
   return {
     async write(organizationId, records) {
@@ -27,7 +27,7 @@ export function createImportStore(memory: Memory): ImportStore {
         return reason === null ? [] : [{ index, reason }]
       })
       if (refusals.length > 0) return { outcome: 'refused', refusals }
-      // Store the kinds in order because payments need the decimals of their invoice.
+      // Store the kinds in order, since payments need their invoice's number of decimal places.
       for (const kind of RECORD_KINDS) {
         for (const imported of added) if (imported.kind === kind) store(organization, imported)
       }
@@ -49,7 +49,7 @@ function stateOf({ records }: Organization, imported: ImportedRecord): ImportSta
 
 type Records = Organization['records']
 
-/** Returns a record as it's stored. A payment's amount has as many decimals as its invoice. */
+/** Returns a record as stored. A payment's amount gets as many decimal places as its invoice has. */
 function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   const { place: _, ...row } = { place: null, ...record }
   if (kind !== 'payment') return row
@@ -58,7 +58,7 @@ function rowOf({ invoice }: Records, { kind, record }: ImportedRecord): object {
   return { ...row, amount: exact ?? record.amount }
 }
 
-/** Returns `true` for a new payment if its invoice is in the batch but differs from the stored one. */
+/** Returns `true` for a payment if the invoice is in the batch but differs from the stored one. */
 function isOfDifferentInvoice(
   given: readonly ImportedRecord[],
   states: readonly ImportState[],

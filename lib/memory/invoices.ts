@@ -29,7 +29,7 @@ import { isOneOf, isValue, listRecords } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for invoices in memory. */
+/** Creates the in-memory slice for invoices. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     ...readSlice(memory, {
@@ -137,7 +137,6 @@ function theInvoice(id: string) {
   }
 }
 
-/** Returns an invoice as shown by the API. */
 function shown(invoice: InvoiceRow): Invoice {
   return shownFields<Fields, Invoice>(invoiceTable, invoice)
 }
@@ -148,7 +147,7 @@ type Fields = Omit<InvoiceRow, 'amountDue'>
 
 type Money = Pick<InvoiceRow, 'total' | 'amountPaid' | 'amountDue' | 'minorUnits'>
 
-/** Formats a new invoice's amounts with the number of decimals of the currency, and calculates the amount due. */
+/** Formats a new invoice's amounts with the currency's number of decimal places and calculates the amount due. */
 function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)

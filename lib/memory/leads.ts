@@ -17,7 +17,7 @@ import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for leads in memory. */
+/** Creates the in-memory slice for leads. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     ...readSlice(memory, {
@@ -69,7 +69,6 @@ export function createLeadStore(memory: Memory): LeadStore {
   }
 }
 
-/** Returns a lead as shown by the API. */
 const shown = (lead: LeadRow): Lead => shownFields(leadTable, lead)
 
 function convert(
@@ -92,7 +91,7 @@ function convert(
   }
 }
 
-/** Returns the client of a lead's business, or a new client if there is none yet. */
+/** Returns the client for a lead's business, or a new client if there isn't one yet. */
 function clientFor(
   { businessId }: LeadRow,
   organization: Organization,

@@ -2,17 +2,16 @@ import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notic
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, StoredApiKey, StoredEndpoint } from './state.ts'
 
-/** The expiry reported in the last notice, and the token of the call that received it. */
+/** The expiry time in the latest notice, and the token of the call that received the notice. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
-/** Something that expires. */
 interface Ending {
   readonly of: StoredEndpoint | StoredApiKey
   readonly expiresAt: number
   readonly notice: ExpiryNotice
 }
 
-/** Creates the slice for notices about secrets and keys that will soon expire, in memory. */
+/** Creates the in-memory slice for notices about expiring secrets and keys. */
 export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
@@ -59,7 +58,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Claims expiring records, first those already claimed with this token, so a repeated call finds all of them. */
+/** Claims expiring secrets or keys. Anything this token has already claimed comes first, so a retry finds all of it. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

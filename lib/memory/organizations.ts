@@ -6,7 +6,7 @@ import { proposalTable } from '../resources/proposals.ts'
 import { replaceBusiness } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice for organizations in memory. Everything is done in one step. */
+/** Creates the in-memory slice for organizations. Everything is done in a single step. */
 export function createOrganizationStore(memory: Memory): OrganizationStore {
   return {
     async deletePart({ organizationId }) {

@@ -5,7 +5,7 @@ import { changeRecord, createRecord, readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
-/** Creates the slices for plain records in memory. */
+/** Creates the in-memory slices for plain records. */
 export function createPlainStores(memory: Memory): PlainSlices {
   const slices = Object.entries(PLAIN_RESOURCES).map(([resource, { kind }]) => {
     const records = (of: Organization): SyncedRecords<PlainRecord> => Reflect.get(of.records, kind)

@@ -17,7 +17,7 @@ import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory } from './state.ts'
 
-/** Creates the slice for proposals in memory. */
+/** Creates the in-memory slice for proposals. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     ...readSlice(memory, {
@@ -60,7 +60,6 @@ export function createProposalStore(memory: Memory): ProposalStore {
   }
 }
 
-/** Returns a proposal as shown by the API. */
 const shown = (proposal: ProposalRow): Proposal => shownFields(proposalTable, proposal)
 
 function stored(row: ProposalRow): Omit<StoredProposal, 'updatedAt'> {

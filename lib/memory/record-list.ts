@@ -5,7 +5,7 @@ import type { SyncedRecords } from './synced-records.ts'
 /** Selects the records to list. */
 export interface ListOf<Stored> {
   readonly limit: number
-  /** The last id of the previous page, or `null` for the first page. */
+  /** The last id on the previous page, or `null` for the first page. */
   readonly before: string | null
   isWanted(record: Stored): boolean
   /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
@@ -32,7 +32,7 @@ export function getRecord<Stored>(record: Stored | undefined): Stored | null {
   return structuredClone(record) ?? null
 }
 
-/** Returns a function that adds the time of the last change to a record. */
+/** Returns a function that adds the last-modified time to a record. */
 export function withUpdatedAt({
   changes,
 }: Pick<SyncedRecords<unknown>, 'changes'>): <Shown extends { readonly id: string }>(

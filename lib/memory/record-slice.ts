@@ -8,19 +8,19 @@ import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
-/** How to read a kind of record. */
+/** How to read one kind of record. */
 export interface ReadSlice<Row, Shown, Stored, Filter> {
   records(organization: Organization): SyncedRecords<Row>
-  /** Returns a record as shown by the API. */
+  /** Returns a record in the API's format. */
   shown(row: Row, organization: Organization): Shown
-  /** Returns a record as shown to the host, without the time of its last change. */
+  /** Returns a record in the host's format, but without the last-modified time. */
   stored(row: Row, organization: Organization): Stored
   isWanted(record: Stored, filter: Filter): boolean
   /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
   keyOf?(filter: Filter): ((record: Stored) => string) | undefined
 }
 
-/** Creates the methods of a slice that read records. */
+/** Creates a slice's methods for reading records. */
 export function readSlice<Row extends Identified, Shown, Stored extends Identified, Filter>(
   memory: Memory,
   { records, shown, stored, isWanted, keyOf = () => undefined }: ReadSlice<Row, Shown, Stored, Filter>,
@@ -62,7 +62,7 @@ export function createRecord<Row extends Identified>(
   return judgeCreation(given) ?? commit(given, () => storeOnce(records(organization), record.id, record))
 }
 
-/** Sets fields of a record. `shown` returns the record as shown by the API. By default, that's how it's stored. */
+/** Sets some of a record's fields. `shown` returns the record in the API's format. Defaults to the record as stored. */
 export function changeRecord<
   Row extends Identified & { readonly status: string },
   Shown extends object = Row,

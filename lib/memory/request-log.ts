@@ -4,7 +4,7 @@ import type { Memory } from './state.ts'
 
 const KEPT_MS = 7 * 24 * 3_600_000
 
-/** Creates the slice for the request log in memory. */
+/** Creates the in-memory request log slice. */
 export function createRequestLogStore(memory: Memory): RequestLogStore {
   /** Returns an organization's requests, newest first. */
   function requestsOf(organizationId: string): readonly LoggedRequest[] {

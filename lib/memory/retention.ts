@@ -8,13 +8,12 @@ import { purgeActivity } from './activity.ts'
 import { countInEntry } from './audit.ts'
 import type { Memory, Organization, StoredDelivery, StoredEvent } from './state.ts'
 
-/** An event and its organization. */
 interface OldEvent {
   readonly organization: Organization
   readonly event: StoredEvent
 }
 
-/** Deletes a limited number of old rows. See `DeliveryStore.purge`. */
+/** Deletes a batch of old rows. See `DeliveryStore.purge`. */
 export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   const { eventsAfterMs, limit, cursor = null, entry } = request
   const now = memory.clock()
@@ -38,7 +37,7 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   return { events: purged.length, idempotencyKeys, next: isDone ? null : next }
 }
 
-/** Deletes the next old rows. See `DeliveryStore.continuePurge`. In a single process, we always start at the oldest. */
+/** Deletes the next batch of old rows. See `DeliveryStore.continuePurge`. We always start at the oldest row here. */
 export function continuePurge(
   memory: Memory,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
@@ -58,7 +57,7 @@ export function continuePurge(
   }
 }
 
-/** Finds events published before a time that come after a position, oldest first. */
+/** Finds events after a position that were published before a time, oldest first. */
 function findOldEvents(memory: Memory, before: number, after: string): readonly OldEvent[] {
   return [...memory.organizations()]
     .flatMap((organization) => [...organization.events.values()].map((event) => ({ organization, event })))
@@ -81,7 +80,7 @@ function purgeIdempotencyKeys({ idempotency }: Organization, now: number, limit:
   return expired.length
 }
 
-/** Deletes removed endpoints that no longer have deliveries. They were kept for the delivery log. */
+/** Deletes removed endpoints that were kept for the delivery log and no longer have any deliveries. */
 function purgeEndpoints({ endpoints, deliveries }: Organization): void {
   const logged = new Set([...deliveries.values()].map(({ endpoint }) => endpoint))
   for (const [id, endpoint] of endpoints) {

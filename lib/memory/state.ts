@@ -14,7 +14,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Times are milliseconds of the store's clock. Records contain timestamps as strings.
+// Times are milliseconds on the store's clock. Records contain timestamps as strings.
 
 /** An API key and its mutable state. */
 export interface StoredApiKey {
@@ -27,7 +27,7 @@ export interface StoredApiKey {
   bucketFullAt: number
 }
 
-/** The stored reply of an idempotency key. */
+/** The reply stored for an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
   /** Identifies the entry of an earlier call whose response was lost. */
@@ -46,14 +46,14 @@ export interface StoredEndpoint {
   disabledReason: string | null
   failures: number
   failingSince: number | null
-  /** The attempt that made the endpoint failing or disabled it. Used by repeated calls. */
+  /** The attempt that made the endpoint failing or disabled it. Needed if a call is repeated. */
   noticedAttempt: string | null
   previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
-  /** If `true`, the endpoint is only kept for the log of its deliveries. */
+  /** `true` if the endpoint is kept only for its delivery log. */
   isRemoved: boolean
   /** `null` if no rate was learned or configured. */
   rate: EndpointRate | null
-  /** Pending deliveries. Claims only search these and not the entire history. */
+  /** Pending deliveries. Claims only search these, not the full history. */
   readonly pending: Set<StoredDelivery>
 }
 
@@ -61,14 +61,14 @@ export interface StoredEndpoint {
 export interface StoredEvent {
   readonly record: EventRecord
   readonly publishedAt: number
-  /** Sorts the events of all organizations by when they were recorded. */
+  /** Sort key for events across all organizations, by when they were recorded. */
   readonly place: string
   readonly deliveries: readonly StoredDelivery[]
-  /** The endpoint if the event was backfilled, otherwise `null`. */
+  /** The endpoint, if the event was backfilled, otherwise `null`. */
   readonly onlyEndpointId: string | null
 }
 
-/** A delivery and the log of its attempts. */
+/** A delivery and its attempt log. */
 export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly id: string
   /** Replaced when the event's business is erased. */
@@ -76,11 +76,11 @@ export interface StoredDelivery extends Readonly<DeliveryProgress> {
   readonly endpoint: StoredEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
-  /** If `true`, the delivery is a backfill and is sent after all other deliveries of the organization. */
+  /** `true` for a backfill, which is sent after all of the organization's other deliveries. */
   readonly isBackfill: boolean
 }
 
-/** An attempt that is counted in the activity, which is kept longer than the log. */
+/** An attempt as counted in the activity stats, which we keep longer than the log. */
 export interface CountedAttempt {
   /** The start of the hour. */
   readonly hour: number
@@ -88,70 +88,69 @@ export interface CountedAttempt {
   readonly counts: ActivityCounts
 }
 
-/** The mutable fields of a delivery. See {@link Memory.move}. */
+/** A delivery's mutable fields. See {@link Memory.move}. */
 export interface DeliveryProgress {
   state: DeliveryState
   dueAt: number
-  /** The number of attempts in all rounds, counted when claimed. */
+  /** Number of attempts in all rounds, counted when claimed. */
   attempts: number
-  /** The number of attempts in earlier rounds. */
+  /** Number of attempts in earlier rounds. */
   attemptsBefore: number
   reason: string | null
   finishedAt: number | null
-  /** The claim if the delivery is being sent, otherwise `null`. */
+  /** The current claim if the delivery is being sent, otherwise `null`. */
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** Records by kind and id. */
 type Records = { readonly [Kind in RecordKind]: SyncedRecords<RecordRow<Kind>> }
 
-/** All data of an organization by id. Never refers to another organization. */
+/** All of an organization's data, by id. Never refers to another organization. */
 export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, StoredApiKey>
   readonly records: Records
   /** The last number assigned in each series. */
   readonly numbers: Map<string, number>
-  /** The ids of each record's changes. Used to detect calls repeated after a lost response. */
+  /** The ids of each record's changes, which let us detect calls repeated after a lost response. */
   readonly changes: Map<string, Set<string>>
   /** Entries by operation and key. See `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
-  /** Events in the order they were recorded. */
+  /** Events in insertion order. */
   readonly events: Map<string, StoredEvent>
   readonly endpoints: Map<string, StoredEndpoint>
   readonly deliveries: Map<string, StoredDelivery>
   readonly audit: Map<string, AuditEntry>
   readonly activity: CountedAttempt[]
   readonly requests: Map<string, LoggedRequest>
-  /** The organization's rate limit, or `null` to use the API's default. */
+  /** The organization's rate limit, or `null` if the API's default applies. */
   rateLimit: RateLimit | null
   /** When the organization's bucket will be full again. */
   bucketFullAt: number
 }
 
-/** The state shared by all slices of a store. */
+/** The state that all slices in a store share. */
 export interface Memory {
   readonly clock: Clock
   readonly changes: ChangeCount
-  /** Generates the ids of records added by the store itself. */
+  /** Generates ids for records that the store itself adds. */
   readonly ids: Ids
-  /** Maximum size of an event's body in bytes. */
+  /** Maximum event body size in bytes. */
   readonly maxEventBytes: number
-  /** Returns the organization with this id, which is empty before the first write. */
+  /** Returns the organization with this id. It's empty before the first write. */
   organization(id: string): Organization
   organizations(): Iterable<Organization>
   /** Removes an organization and all its data. */
   remove(id: string): void
-  /** The owner of each key digest. This is the only lookup that doesn't start with an organization. */
+  /** Key owners by digest. This is the only lookup that doesn't start with an organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries of all organizations that are being sent, in the order they were claimed. */
+  /** Deliveries that are being sent, across all organizations, in claim order. */
   readonly sending: Set<StoredDelivery>
   /** Changes a delivery and moves it to the collection for the new state (pending, sending or none). */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }
 
-/** Creates a state without organizations. */
+/** Creates an empty state. */
 export function createMemory(clock: Clock, maxEventBytes: number): Memory {
   const organizations = new Map<string, Organization>()
   const sending = new Set<StoredDelivery>()

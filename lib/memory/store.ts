@@ -26,24 +26,24 @@ import { createMemory } from './state.ts'
 export interface MemoryStoreOptions<Own extends Service = Service> {
   /** Returns milliseconds since 1970. Used for expiry, revocation, limits and due times. Defaults to `Date.now`. */
   clock?: Clock | undefined
-  /** Maximum size of an event's body in bytes. Defaults to 262,144. */
+  /** Maximum event body size in bytes. Defaults to 262,144. */
   maxEventBytes?: number | undefined
   /** The service. See `defineService(…)`. Must be the same in all processes. Defaults to the default names. */
   service?: Own | undefined
 }
 
-/** A store whose data is lost when the process ends. @typeParam Own the type of the service, `typeof service` */
+/** A store that loses its data when the process ends. @typeParam Own the service's type, `typeof service` */
 export interface MemoryStore<Own extends Service = Service> extends BusinessApiStore {
   readonly service: Own
-  /** Returns all events of an organization that haven't been purged, oldest first. */
+  /** Returns all of an organization's events that haven't been purged, oldest first. */
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
 const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
 
 /**
- * Creates a store in memory. Use it in tests, or read its code, which is the shortest implementation of {@link
- * BusinessApiStore}. Methods run one at a time, so they are atomic and never return `in_progress`.
+ * Creates an in-memory store. Use it in tests, or read the code, which is the shortest implementation of {@link
+ * BusinessApiStore}. Methods run one at a time, so every call is atomic and the outcome is never `in_progress`.
  *
  * @example
  * ```ts

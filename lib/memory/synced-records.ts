@@ -1,22 +1,22 @@
 import type { Clock } from '../base/ids.ts'
 
-/** Records of a kind by id, and when each of them last changed. */
+/** Records of one kind by id, along with when each was last changed. */
 export interface SyncedRecords<T> extends Map<string, T> {
-  /** The last change of each record by id. */
+  /** Each record's last change, by id. */
   readonly changes: ReadonlyMap<string, RecordChange>
 }
 
-/** The last change of a record. */
+/** A record's last change. */
 export interface RecordChange {
-  /** Higher than the numbers of all earlier changes. */
+  /** Higher than all earlier change numbers. */
   readonly number: number
-  /** Milliseconds of the store's clock. */
+  /** Milliseconds on the store's clock. */
   readonly at: number
 }
 
 /** Counts the changes in a store. */
 export interface ChangeCount {
-  /** Identifies the store, because numbers from another store refer to different changes. */
+  /** Identifies the store, since numbers from another store refer to different changes. */
   readonly storeId: string
   last: number
 }

@@ -4,11 +4,11 @@ import type { DeliveryWatch } from '../webhooks/claims.ts'
 export interface WakeUpSignal {
   /** Announces new deliveries. Watchers are called after the current method has finished. */
   signal(): void
-  /** Calls a function on each signal. */
+  /** Calls a function on every signal. */
   watch(onDue: () => void): DeliveryWatch
 }
 
-/** Creates a signal without watchers. */
+/** Creates a signal with no watchers. */
 export function createWakeUpSignal(): WakeUpSignal {
   const watchers = new Set<() => void>()
   let isAnnounced = false
@@ -20,7 +20,7 @@ export function createWakeUpSignal(): WakeUpSignal {
 
   return {
     signal() {
-      // Wait for the end of the current method, because a watcher may call another one and methods must not overlap.
+      // Wait for the current method to end, because a watcher may call another method, and methods must not overlap.
       if (!isAnnounced) queueMicrotask(tellAll)
       isAnnounced = true
     },
@@ -28,7 +28,7 @@ export function createWakeUpSignal(): WakeUpSignal {
       // Wrap the function, because the same `onDue` may be passed twice and each watch ends separately.
       const watcher = (): void => onDue()
       watchers.add(watcher)
-      // All writes are made by this process and send a signal.
+      // This process makes all the writes, and each one sends a signal.
       return { setIdle: async () => true, end: () => watchers.delete(watcher) }
     },
   }
@@ -38,6 +38,6 @@ function tell(onDue: () => void): void {
   try {
     onDue()
   } catch {
-    // A failing watcher must not affect the others.
+    // One failing watcher must not affect the others.
   }
 }

@@ -19,15 +19,15 @@ import {
   webhookResponses,
 } from './webhooks.ts'
 
-/** The options of the document. */
+/** Options for the document. */
 export interface OpenApiOptions extends InfoOptions, ResponseOptions {
-  /** The server URL if there is no `baseUrl`. Empty for the root. */
+  /** The server URL if there's no `baseUrl`. Empty for the root. */
   readonly basePath: string
 }
 
 /**
- * Generates the OpenAPI 3.1 document of the API and its webhooks from the declared operations and events. This is a
- * pure function, so the same options produce the same document.
+ * Generates the OpenAPI 3.1 document for the API and its webhooks from the declared operations and events. This is a
+ * pure function, so the same options always produce the same document.
  *
  * @throws `Error` if a schema has a rule that JSON Schema can't express
  */
@@ -35,7 +35,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   const schemas = nameSchemas(options)
   const refusals = buildRefusals(options)
   return {
-    // 3.1.1 only improves the wording, and all tools support 3.1.0.
+    // 3.1.1 only improves the wording, and every tool supports 3.1.0.
     openapi: '3.1.0',
     info: buildInfo(options),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
@@ -59,7 +59,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   }
 }
 
-/** Names all schemas that generators create a type for, which are records, inputs, responses, events and the error. */
+/** Names every schema that generators create a type for: records, inputs, responses, events and the error. */
 function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Schemas {
   const inputs = operations.flatMap(inputOf)
   const schemas = createSchemas({

@@ -9,29 +9,29 @@ import { WEBHOOK_TAG } from './webhooks.ts'
 
 /** Describes the host's platform in the OpenAPI document. */
 export interface ApiInfo {
-  /** The version of the host's API. Can be any string. Defaults to `1.0.0`. */
+  /** Your API's version. Can be any string. Defaults to `1.0.0`. */
   readonly version?: string | undefined
-  /** Where integrators get help. Defaults to `{ name: 'Platform support' }`. */
+  /** Where integrators can get help. Defaults to `{ name: 'Platform support' }`. */
   readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string } | undefined
   /** The API's license. Defaults to `LicenseRef-Proprietary`, because pip requires an SPDX expression. */
   readonly license?:
     | { readonly name: string; readonly url?: string; readonly identifier?: string }
     | undefined
-  /** The URL of the terms of service. None by default. */
+  /** The terms of service URL. None by default. */
   readonly termsOfService?: string | undefined
 }
 
-/** The options that affect the document's texts. */
+/** Options that affect the document's prose. */
 export interface InfoOptions extends Service {
   readonly operations: readonly Route[]
   readonly info: ApiInfo
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
-  /** The host's hook that can reject requests, if any. */
+  /** The host's hook for rejecting requests, if any. */
   readonly onRequest: unknown
 }
 
-/** Returns `info` (specification, sections 1 and 9). */
+/** Returns `info` (see sections 1 and 9 of the spec). */
 export function buildInfo(options: InfoOptions): object {
   const { version = '1.0.0', contact, license, termsOfService } = options.info
   const listed = options.operations.filter(isList).map(({ tag }) => tag.toLowerCase())
@@ -43,18 +43,18 @@ export function buildInfo(options: InfoOptions): object {
     description:
       'A caller sees and creates only the data of the organization that its API key belongs to. Authentication, paging, sync, errors, ' +
       `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
-    // Linters require a contact, but only the host knows the address, so we only set a name.
+    // Linters require a contact, but only the host knows the address, so we just set a name.
     contact: contact ?? { name: 'Platform support' },
-    // The license of the platform's API, not of this library. pip only accepts SPDX expressions as names.
+    // This is the license for the platform's API, not this library. pip only accepts SPDX expressions as names.
     license: license ?? { name: 'LicenseRef-Proprietary', identifier: 'LicenseRef-Proprietary' },
     ...(termsOfService === undefined ? {} : { termsOfService }),
   }
 }
 
-/** The tag that contains the guide. In `info`, generators would copy the text to the top of each file. */
+/** The tag that contains the guide. Generators would copy the guide to the top of every file if we put it in `info`. */
 const GUIDE_TAG = 'Guide'
 
-/** Returns `tags` in alphabetical order, as required by linters. */
+/** Returns `tags` in alphabetical order, as linters require. */
 export function buildTags(
   options: InfoOptions,
   schemas: Schemas,
@@ -80,7 +80,7 @@ function isList(route: Route): route is ListRoute {
   return route.method === 'GET'
 }
 
-/** Returns `components.securitySchemes.bearer` (specification, section 5). */
+/** Returns `components.securitySchemes.bearer` (see section 5 of the spec). */
 export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
   return {
     type: 'http',
@@ -108,7 +108,6 @@ function describeService(options: InfoOptions, schemas: Schemas): string {
   ].join('\n\n')
 }
 
-/** Returns a Markdown table. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
@@ -180,7 +179,7 @@ const ERRORS = [
   ),
 ]
 
-/** Has no list of statuses because only the host's function knows them. */
+/** Doesn't list any statuses, because only the host's function knows them. */
 const OWN_REFUSALS =
   'The platform may also reject a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
   '400 to 599, possibly one that is not in the table, and a text of its own in the same body. Nothing was done then, and the ' +
@@ -252,7 +251,7 @@ function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, s
 
 const REPLAY_DAYS = IDEMPOTENCY_WINDOW_MS / (24 * 60 * 60 * 1000)
 
-/** Returns the length limits of an input's fields according to its schema. */
+/** Returns the length limits for an input's fields, taken from the schema. */
 function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): string[][] {
   const fields = Object.entries(components[inputName]?.properties ?? {})
   return fields.flatMap(([name, field]) => {

@@ -10,12 +10,12 @@ import { beforeParameter, describeOperation, jsonContent, parameterRef } from '.
 import { answerWith, type ResponseOptions, refusalRefs, responseRef } from './responses.ts'
 import { describeSchema, relocate } from './schemas.ts'
 
-/** The options that affect the description of the host's routes. */
+/** Options that affect how the host's routes are described. */
 export type OwnOptions = Pick<ResponseOptions, 'rateLimits'> & Pick<RouteOwner, 'routes'>
 
 /**
- * The suffixes for the names of a route's schemas, for example `CreateBookingInput`. We don't use `Response` because
- * oapi-codegen generates a type such as `CreateBookingResponse` for each operation.
+ * Suffixes for a route's schema names, for example `CreateBookingInput`. We don't use `Response` because oapi-codegen
+ * already generates a type like `CreateBookingResponse` for each operation.
  */
 const PARTS = { query: 'Query', body: 'Input', response: 'Result' } as const
 type Part = keyof typeof PARTS
@@ -24,7 +24,7 @@ function nameOf({ operationId }: Route, part: Part): string {
   return capital(operationId) + PARTS[part]
 }
 
-/** Converts a schema of a route to JSON Schema. @throws `TypeError` if it can't be expressed in JSON Schema */
+/** Converts one of a route's schemas to JSON Schema. @throws `TypeError` if JSON Schema can't express it */
 function describe(route: Route, part: Part): JsonSchema {
   const given = route[part]
   if (given === undefined) return {}
@@ -37,7 +37,7 @@ function describe(route: Route, part: Part): JsonSchema {
   return relocate(schema, nameOf(route, part))
 }
 
-/** Returns the schemas of the host's routes for `components.schemas`. Queries only need one with definitions. */
+/** Returns `components.schemas` for the host's routes. Queries only need an entry if they have definitions. */
 export function ownComponents({ routes }: OwnOptions): Record<string, JsonSchema> {
   const components = routes.flatMap((route) =>
     (Object.keys(PARTS) as Part[]).flatMap((part) => {
@@ -73,7 +73,7 @@ function buildOperation(
     body: route.body !== undefined,
     key: isKeyed,
   })
-  // An Idempotency-Key is always validated, and rejected if the route doesn't support it.
+  // We always validate an Idempotency-Key, and reject it if the route doesn't support it.
   if (route.method !== 'GET') refs[422] ??= responseRef('InvalidInput')
   const error = ([status, text]: [string, string]) => {
     const ref = refs[status]?.$ref.split('/').at(-1) ?? ''
@@ -108,7 +108,7 @@ function tryExampleOf(schema: v.GenericSchema): unknown {
   try {
     return exampleOf(schema)
   } catch {
-    // A part of the schema has no example, so we omit it.
+    // Part of the schema doesn't have an example, so we omit the whole example.
     return undefined
   }
 }

@@ -7,7 +7,7 @@ import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
 import { type Schemas, schemaRef } from './schemas.ts'
 
-/** Schemas of parameters. Go generators don't support a union of two strings, so they use a plain string. */
+/** Parameter schemas. Go generators don't support a union of two strings, so we make them use a plain string. */
 export const parameterSchemas: Readonly<Record<string, object>> = {
   ChangesSince: {
     description: 'A time in RFC 3339, or a `Sync-Token`.',
@@ -20,7 +20,7 @@ export const parameterSchemas: Readonly<Record<string, object>> = {
   },
 }
 
-/** The operations' `components.parameters` (specification, section 4). */
+/** The operations' `components.parameters` (see section 4 of the spec). */
 export const operationParameters = {
   Limit: {
     name: 'limit',
@@ -45,12 +45,12 @@ export const operationParameters = {
       'Makes the request safe to repeat: the same key with the same content within 7 days answers the first reply ' +
       'again and creates nothing. Visible ASCII characters, as in `form-submission-8f14e45f`. It belongs to the organization and the ' +
       'operation.',
-    // There is no example because tools that use all examples would send different bodies with the same key.
+    // We don't include an example, since tools that use every example would send different bodies with the same key.
     schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX, pattern: '^[!-~]+$' },
   },
 } as const
 
-/** Returns `paths`, which contains all operations under /api/v1 in order. */
+/** Returns `paths` with all operations under /api/v1, in order. */
 export function buildPaths(
   { operations, rateLimits }: ResponseOptions,
   schemas: Schemas,
@@ -80,15 +80,15 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   })
 }
 
-/** The parts of an operation that aren't in its declaration. */
+/** The parts of an operation that aren't in the declaration. */
 interface OperationParts {
   /** Appended to the description. */
   readonly more?: string
   readonly parameters: readonly object[]
-  /** The content of the request body. None by default. */
+  /** The request body's content. None by default. */
   readonly body?: object
   readonly success: object
-  /** All other responses by status. */
+  /** All other responses, by status. */
   readonly errors: object
 }
 
@@ -111,12 +111,12 @@ export function describeOperation(
 
 type About = Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 'scope'>
 
-/** Added to the description for tools that only read this text. */
+/** Added to the description for tools that don't read anything else. */
 const READING =
   ' The `Link` header names the next page; follow it until an answer has none. To keep a copy, ask with `updatedSince` and the ' +
   '`Sync-Token` of the answer before. Nothing filters by status or name.'
 
-/** Links that show what can be done with a created record. */
+/** Links that show what you can do with a new record. */
 const LINKS: Readonly<Record<string, object>> = {
   createClient: {
     CreateLead: {
@@ -146,18 +146,18 @@ const OLDER =
 
 /** Returns the `before` parameter. `pattern` must not contain \w, which isn't limited to ASCII in some languages. */
 export function beforeParameter(description: string, pattern: string): object {
-  // There is no example because tools that use all examples would send it along with `updatedSince`.
+  // We don't include an example, since tools that use every example would send it along with `updatedSince`.
   return { name: 'before', in: 'query', description, schema: { type: 'string', maxLength: 64, pattern } }
 }
 
-/** Returns the content of a body that has a named schema. */
+/** Returns the content for a body that has a named schema. */
 export function jsonContent(name: string, example: unknown): object {
   return {
     'application/json': { schema: schemaRef(name), ...(example === undefined ? {} : { example }) },
   }
 }
 
-/** Returns the schema name of a successful response, for example `ClientList` or `ClientResponse`. */
+/** Returns the schema name for a successful response, for example `ClientList` or `ClientResponse`. */
 export function answerName({ method, representationName }: Route): string {
   return representationName + (method === 'GET' ? 'List' : 'Response')
 }

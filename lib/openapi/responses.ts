@@ -9,13 +9,13 @@ import type { CreateRoute, Route } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
 import { schemaRef } from './schemas.ts'
 
-/** Maximum length of an error message in characters. A 422 response lists every invalid field. */
+/** Maximum error message length in characters. A 422 lists every invalid field. */
 const ERROR_MAX = 1000
 
-/** The name of {@link ErrorSchema} in the document. `Error` would hide the built-in `Error` of several languages. */
+/** The name of {@link ErrorSchema} in the document. `Error` would shadow the built-in `Error` in several languages. */
 export const ERROR_NAME = 'ErrorResponse'
 
-/** The body of all errors (specification, section 7). */
+/** The body of every error response (see section 7 of the spec). */
 export const ErrorSchema = v.object({
   error: field.prose(
     ERROR_MAX,
@@ -25,19 +25,19 @@ export const ErrorSchema = v.object({
   requestId: field.id('req', 'This request: the same as in X-Request-Id. Quote it to support.'),
 })
 
-/** The options that affect the responses. */
+/** Options that affect the responses. */
 export interface ResponseOptions {
   readonly operations: readonly Route[]
   readonly maxBodyBytes: number
   readonly rateLimits: RateLimits | null
 }
 
-// --- The answers of each operation ---
+// --- Responses by operation ---
 
 /**
- * Returns references to all error responses of an operation by status.
+ * Returns references to all of an operation's error responses, by status.
  *
- * @param reads what the operation reads from the request
+ * @param reads which parts of the request the operation reads
  */
 export function refusalRefs(reads: {
   readonly query: boolean
@@ -65,14 +65,14 @@ export function responseRef(name: string): { $ref: string } {
   return { $ref: `#/components/responses/${name}` }
 }
 
-// --- The refusals ---
+// --- Rejections ---
 
-/** Returns `components.responses`. The examples have the exact messages and headers of the API. */
+/** Returns `components.responses`. The examples have the API's exact messages and headers. */
 export function buildRefusals(options: ResponseOptions): Record<string, object> {
   return { ...commonRefusals(options), ...bodyRefusals(options) }
 }
 
-/** Returns the responses that all operations have. */
+/** Returns the responses that all operations have in common. */
 function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -114,7 +114,7 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
   }
 }
 
-/** Returns the responses that only operations with a body have. */
+/** Returns the responses that only apply to operations with a body. */
 function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -136,7 +136,7 @@ function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions)
   }
 }
 
-/** Returns the refusals of an empty object for each input, and those of idempotency keys. */
+/** Returns the rejections for an empty object (one per input) and for invalid idempotency keys. */
 function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   const creates = operations.filter((route): route is CreateRoute => route.method === 'POST')
   return {
@@ -148,7 +148,7 @@ function invalidInputs(operations: readonly Route[]): Record<string, Refusal> {
   }
 }
 
-/** Returns the refusal thrown by a function, so the document quotes the actual message. */
+/** Returns the rejection that a function throws, so the document quotes the actual message. */
 function refusalOf(act: () => unknown): Refusal {
   try {
     act()
@@ -159,12 +159,12 @@ function refusalOf(act: () => unknown): Refusal {
   throw new TypeError('Cannot quote a refusal because the call was not refused')
 }
 
-// --- The form of a response ---
+// --- Response format ---
 
-/** Statuses without rate limit headers, because they're returned before the key is known or without the store. */
+/** Statuses without rate limit headers, because they can be sent before we know the key or without the store. */
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
-/** Describes a response, with one refusal or several refusals of the same status as the example. */
+/** Describes a response. The examples are one or more rejections with the same status. */
 export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =

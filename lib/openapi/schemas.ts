@@ -16,25 +16,24 @@ export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 
 /** The document's schemas. */
 export interface Schemas {
-  /** The contents of `components.schemas` by name. Each has a complete example. */
+  /** `components.schemas` by name, each with a complete example. */
   readonly components: Readonly<Record<string, JsonSchema>>
-  /** Returns the example of a named schema. */
+  /** Returns a named schema's example. */
   exampleOf(name: string): JsonValue
 }
 
 /** A schema for `components.schemas`. */
 export interface NamedSchema {
   readonly schema: v.GenericSchema
-  /** A complete example. By default, it's built from the examples of the schema's parts. */
+  /** A complete example. By default, we build one from the examples in the schema's parts. */
   readonly example?: unknown
-  /** The JSON Schema of a host's schema. In this case `schema` is only a placeholder. */
+  /** JSON Schema for a schema defined by the host, in which case `schema` is only a placeholder. */
   readonly json?: JsonSchema | undefined
 }
 
 /**
- * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for a rule that JSON Schema can't express, because
- * the document must not be less strict than the API. They're converted together because each conversion goes through
- * all of them.
+ * Converts valibot schemas to JSON Schema (draft 2020-12). Throws for rules that JSON Schema can't express, because the
+ * document must not be less strict than the API. Each conversion visits all schemas, so do them in one go.
  *
  * @param named the schemas for `components.schemas`
  * @throws `Error` for an unsupported action
@@ -46,7 +45,7 @@ export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Sch
     CONVERSION,
   )
   const examples = new Map(
-    // These schemas only describe JSON, so their examples are JSON.
+    // These schemas only describe JSON, so the examples are JSON.
     entries.map(([name, { schema, example }]) => [name, (example ?? exampleOf(schema)) as JsonValue]),
   )
   for (const [name, schema] of Object.entries(components)) {
@@ -70,23 +69,20 @@ export function schemaRef(name: string): { $ref: string } {
   return { $ref: REF_PREFIX + name }
 }
 
-/**
- * Sets a `maxLength` on all strings that don't have one. It's the maximum body size, because a longer string wouldn't
- * fit. All strings in the document then have a limit.
- */
+/** Sets `maxLength` to the maximum body size on strings that don't have a limit, since a longer string wouldn't fit. */
 export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
   for (const property of Object.values(schema.properties ?? {})) {
     if (typeof property === 'object' && property.type === 'string') property.maxLength ??= maxBodyBytes
   }
 }
 
-// --- Schemas of the host ---
+// --- Host schemas ---
 
 /**
- * Converts the input or output of a host's schema to JSON Schema.
+ * Converts the input or output of one of the host's schemas to JSON Schema.
  *
  * @param subject used in error messages, for example `event 'booking.created'`
- * @throws `TypeError` if the JSON Schema isn't known
+ * @throws `TypeError` if we don't know the JSON Schema
  */
 export function describeSchema(
   schema: StandardSchema,
@@ -105,7 +101,7 @@ export function describeSchema(
   }
 }
 
-/** Rewrites references within a JSON Schema so that they work at its location in the document. */
+/** Rewrites references in a JSON Schema to work from its location in the document. */
 export function relocate({ $schema: _, ...schema }: JsonSchema, name: string): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && typeof value === 'string' && value.startsWith('#')
@@ -114,7 +110,7 @@ export function relocate({ $schema: _, ...schema }: JsonSchema, name: string): J
   )
 }
 
-// --- Rules that the converter does not know ---
+// --- Rules that the converter does not support ---
 
 const CONVERSION: ConversionConfig = {
   target: 'draft-2020-12',
@@ -124,7 +120,7 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
 }
 
-/** The config for a host's schema, which keeps its descriptions and has no name yet. */
+/** Config for the host's schemas, which are still unnamed and keep their descriptions. */
 const OWN_CONVERSION: ConversionConfig = {
   ...CONVERSION,
   overrideRef: ({ referenceId }) => `#/$defs/${referenceId}`,
@@ -132,14 +128,12 @@ const OWN_CONVERSION: ConversionConfig = {
     context.valibotAction.type === 'metadata' ? undefined : convertAction(context),
 }
 
-// The patterns in the document must work in ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET, with or without a
-// Unicode mode. They therefore only use ASCII, escapes up to \x7f, and no \s, \w or \d. A few strings match even though
-// the API rejects them.
+// Patterns must work in ECMAScript, RE2, PCRE, Python, Java, Ruby and .NET, with or without a Unicode mode, so we only
+// use ASCII, escapes up to \x7f, and no \s, \w or \d. A few matching strings are still rejected by the API.
 
-/** Matches strings without NUL. */
 const STORABLE_PATTERN = '^[^\\x00]*$'
 
-/** Matches email addresses, but allows non-ASCII white space and control characters. */
+/** Matches email addresses, but allows non-ASCII whitespace and control characters. */
 const EMAIL_PATTERN = '^[^\\x00-\\x20\\x7f@]{1,64}@[^\\x00-\\x20\\x7f@.]+(?:\\.[^\\x00-\\x20\\x7f@.]+)+$'
 
 function convertAction({ valibotAction: action, jsonSchema }: OverrideActionContext): JsonSchema | undefined {
@@ -163,17 +157,17 @@ function convertAction({ valibotAction: action, jsonSchema }: OverrideActionCont
   }
 }
 
-/** Removes the event's description from the data schema because the operation already contains the text. */
+/** Removes the event's description from the data schema, since it's already on the operation. */
 function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonSchema {
   const { summary: _, description: __, ...schema } = jsonSchema
   return schema
 }
 
-/** Converts known checks. A check is a function, so an unknown one can't be converted and throws. */
+/** Converts the checks we know. A check is just a function, so we have to throw if we don't know it. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
-  // We don't use `multipleOf: 0.001` because floating-point division makes validators reject values such as 84.1.
+  // We don't use `multipleOf: 0.001` because floating-point division makes validators reject values like 84.1.
   if (requirement === hasThreeDecimals) return jsonSchema
-  // 35 characters include nine decimals of a second and an offset.
+  // 35 characters allow for nine decimal places in the seconds and an offset.
   if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
   // We don't use `format: email` because validators disagree and may reject addresses that the API accepts.
@@ -190,7 +184,7 @@ function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): Js
     : undefined
 }
 
-/** Converts `anyOf: [X, null]` to a list of types, which is easier to read. A `$ref` can't be converted. */
+/** Converts `anyOf: [X, null]` to a list of types, which is easier to read. Doesn't work for a `$ref`. */
 function widenByNull(jsonSchema: JsonSchema): JsonSchema | undefined {
   const [wrapped] = jsonSchema.anyOf ?? []
   if (typeof wrapped !== 'object' || typeof wrapped.type !== 'string') return undefined

@@ -15,16 +15,16 @@ import { type EventText, eventText, toEventRecord } from '../writes/event-envelo
 import { responseRef } from './responses.ts'
 import { describeSchema, type NamedSchema, type Schemas, schemaRef } from './schemas.ts'
 
-/** The tag of all webhooks. */
+/** The tag for all webhooks. */
 export const WEBHOOK_TAG = 'Webhooks'
 
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
 /**
- * Returns the schemas of all webhook bodies (specification, section 6) and their `data` by name, for example
+ * Returns the schemas for all webhook bodies (see section 6 of the spec) and their `data`, for example
  * `ClientCreatedEvent` and `ClientCreatedEventData`. Without a name for the data, generators would number the types.
  *
- * @throws `TypeError` if the JSON Schema of a host's event isn't known
+ * @throws `TypeError` if we don't know the JSON Schema for one of the host's events
  */
 export function buildEventComponents(owner: EventOwner): Readonly<Record<string, NamedSchema>> {
   const named = eventTypes(owner).flatMap((type) => {
@@ -40,7 +40,7 @@ export function buildEventComponents(owner: EventOwner): Readonly<Record<string,
 /** The schema name of {@link buildWebhookEvent} in the document. */
 export const WEBHOOK_EVENT_NAME = 'WebhookEvent'
 
-/** Returns the schema for the body of any webhook. With `oneOf`, openapi-zod-client would generate code that throws. */
+/** Returns the schema for any webhook body. With `oneOf`, openapi-zod-client would generate code that throws. */
 export function buildWebhookEvent(owner: EventOwner): JsonSchema {
   const refs = eventTypes(owner).map((type) => [type, schemaRef(envelopeName(type))] as const)
   return {
@@ -58,7 +58,7 @@ function schemasOf(
   type: string,
 ): { readonly envelope: NamedSchema; readonly data: NamedSchema } {
   const own = findEvent(owner, type)
-  // Each event needs its own object because schemas are named by identity.
+  // Each event needs its own object, because schemas are named by identity.
   const data = own ? v.object({}) : eventSchemas[type as EventType]
   const schema = v.object({
     id: envelopeId,
@@ -73,7 +73,7 @@ function schemasOf(
   return { envelope: { schema, example: envelope }, data: { schema: data, example: envelope.data, json } }
 }
 
-/** Returns `webhooks`, which contains all event types sent by the service (specification, section 6). */
+/** Returns `webhooks` with every event type that the service sends (see section 6 of the spec). */
 export function buildWebhooks(service: Service, schemas: Schemas): Record<string, object> {
   return Object.fromEntries(
     eventTypes(service).map((type) => [type, { post: buildWebhook(type, service, schemas) }]),
@@ -90,7 +90,7 @@ function buildWebhook(type: string, service: Service, schemas: Schemas): object 
     operationId: `on${schemaName(type)}`,
     tags: [WEBHOOK_TAG],
     ...(own ? ownText(own) : eventText(eventSchemas[type as EventType])),
-    // Subscribers authenticate the service by its signature and not by a bearer token.
+    // Subscribers authenticate the service by the signature, not a bearer token.
     security: [],
     parameters: [eventId, eventTypeParameter(type, service.headerPrefix), ...others],
     requestBody: {
@@ -101,7 +101,7 @@ function buildWebhook(type: string, service: Service, schemas: Schemas): object 
   }
 }
 
-/** Returns the webhook for any event. It's in `components.pathItems` because linters reject unused schemas. */
+/** Returns the webhook for any event. It goes in `components.pathItems` because linters reject unused schemas. */
 export function buildAnyWebhook({ exampleOf }: Schemas): object {
   const example = exampleOf(envelopeName('client.created'))
   return {
@@ -128,7 +128,7 @@ function envelopeName(type: string): string {
   return `${schemaName(type)}Event`
 }
 
-/** Uses the first sentence of a description as the title. */
+/** Uses the description's first sentence as the title. */
 function ownText({ description }: EventDefinition): EventText {
   const [sentence = ''] = description.trim().split(/(?<=[.!?])\s/, 1)
   return { summary: sentence.replace(/\.$/, ''), description }
@@ -136,10 +136,10 @@ function ownText({ description }: EventDefinition): EventText {
 
 // --- Headers ---
 
-/** Maximum length of a signature header in characters. Two signatures (current and previous secret) take 148. */
+/** Maximum signature header length in characters. Two signatures (current and previous secret) take 148. */
 const SIGNATURE_MAX = 256
 
-/** Returns the `components.parameters` shared by all webhooks. */
+/** Returns the `components.parameters` that all webhooks share. */
 export function webhookParameters(headerPrefix: string): Record<string, object> {
   return {
     EventId: {
@@ -208,9 +208,9 @@ function requiredHeader(name: string): { name: string; in: string; required: tru
   return { name, in: 'header', required: true }
 }
 
-// --- Answers ---
+// --- Responses ---
 
-/** The `components.responses` of a subscriber. */
+/** A subscriber's `components.responses`. */
 export const webhookResponses: Record<string, object> = {
   WebhookReceived: {
     description:

@@ -14,15 +14,14 @@ import {
 import { verifyWebhook } from '../webhooks/signature.ts'
 
 /**
- * Receives a webhook as a subscriber (specification, section 6). Reads the raw body, verifies the signature and
- * returns the event. Respond with 2xx within 10 seconds and process the event afterwards. After any other response
- * it's sent again.
+ * Receives a webhook as a subscriber (see section 6 of the spec). Reads the raw body, verifies the signature and
+ * returns the event. Respond with a 2xx within 10 seconds, then process the event. Any other response causes a retry.
  *
  * @typeParam Own the service's own event types and their data, for example `EventsOf<typeof service>`
  * @param request a request from node:http or Express, or a fetch `Request`. If a body parser has already read the body,
- *   it must have kept the bytes (`express.raw({ type: '*\/*' })` or `req.rawBody`), because re-serialized JSON doesn't
- *   match the signature
- * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for unusable
+ *   the bytes must have been kept (`express.raw({ type: '*\/*' })` or `req.rawBody`), because re-serialized JSON
+ *   doesn't match the signature
+ * @throws `WebhookError` with the `status` to respond with, or `TypeError` or `RangeError` for invalid
  *   options or bodies
  *
  * @example
@@ -52,7 +51,7 @@ async function readRawBody(message: ApiRequest, maxBytes: number): Promise<Uint8
         "or keep the bytes with express.raw({ type: '*/*' })",
     )
   }
-  // The limit wasn't applied to bytes kept by the host.
+  // The limit hasn't been applied to bytes that the host kept.
   if (body.bytes.byteLength > maxBytes) throw tooLarge(maxBytes)
   return body.bytes
 }

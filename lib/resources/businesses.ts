@@ -8,9 +8,9 @@ import { FORGOTTEN_NAME, forgotten, type RecordTable } from './columns.ts'
 import type { RecordReads } from './record-reads.ts'
 import { inputOf } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
-/** A business as part of a client. The API has no operations for businesses because they are created along with clients. */
+/** A business as part of a client. The API has no business operations, since creating a client creates its business. */
 export const BusinessSchema = v.object({
   id: field.id('biz', 'The id of the business: the value of `businessId` for a new lead.'),
   name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
@@ -20,7 +20,7 @@ export const BusinessSchema = v.object({
   phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
 })
 
-/** The input for creating a business, either alone or with a client (specification, section 2, CreateClientInput). */
+/** Input for creating a business, either alone or with a client (see section 2 of the spec, CreateClientInput). */
 export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
   name: field.text(2, 150),
   category: v.exactOptional(field.text(0, 80)),
@@ -29,7 +29,7 @@ export const CreateBusinessInputSchema = inputOf(BusinessSchema, {
   phone: v.exactOptional(field.text(0, 30)),
 })
 
-/** The input for updating a business. Absent fields don't change, and `null` removes a value. */
+/** Input for updating a business. Omitted fields don't change, and `null` removes a value. */
 export const UpdateBusinessInputSchema = v.object({
   name: v.exactOptional(field.text(2, 150)),
   category: v.exactOptional(v.nullable(field.text(0, 80))),
@@ -42,9 +42,9 @@ export const UpdateBusinessInputSchema = v.object({
 
 /** A business. All fields except `id` and `name` can be `null`. */
 export type Business = v.InferOutput<typeof BusinessSchema>
-/** The fields of a business that can be changed. `null` removes a value. */
+/** The business fields that can be changed. `null` removes a value. */
 export type BusinessChanges = Partial<Omit<Business, 'id'>>
-/** The validated input for a new business. Only `name` is required. */
+/** Validated input for a new business. Only `name` is required. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
 // --- Columns ---
@@ -69,7 +69,7 @@ export function forgottenBusiness(business: Business): Business {
   return { ...business, ...forgotten(businessTable) }
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Business events by type. */
 export const businessEvents = {
@@ -85,25 +85,25 @@ export const businessEvents = {
 
 // --- Store ---
 
-/** Selects businesses. Has no fields because they can't be filtered. */
+/** Filters businesses. Empty because there's nothing to filter by. */
 export type BusinessFilter = Readonly<Record<string, never>>
 
-/** The part of a store that manages businesses. Note that creating a client also creates a business. */
+/** The part of a store that manages businesses. Note: creating a client also creates a business. */
 export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
-  /** Writes the business, its events and the idempotency entry in one transaction. */
+  /** Writes the business, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Business>): Promise<CreationOutcome>
 
   /**
-   * Changes a business and the client it has become, if any. The client is returned with the new fields and appears in
-   * lists of changes. `from` is always `null` because businesses have no state.
+   * Changes a business and the client it has become (if any). The client is returned with the new fields and shows up
+   * in lists of changes. `from` is always `null` because businesses don't have a state.
    */
   change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
-/** All fields in schema order, which is the order in the stored JSON. */
+/** All fields in schema order, as in the stored JSON. */
 const FIELDS = Object.keys(BusinessSchema.entries) as readonly (keyof Business)[]
 
-/** Builds a business from validated input, along with its `business.created` event. */
+/** Builds a business from validated input, along with a `business.created` event. */
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,

@@ -9,9 +9,9 @@ import type { RecordTable } from './columns.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
-/** A client as returned by the API. */
+/** A client, as returned by the API. */
 export const ClientSchema = v.object({
   id: field.id('cli', 'The client.'),
   status: field.word('The state of the relationship.', 'active', 'inactive'),
@@ -21,23 +21,23 @@ export const ClientSchema = v.object({
   business: BusinessSchema,
 })
 
-/** The input for creating a client (specification, section 2, CreateClientInput). */
+/** Input for creating a client (see section 2 of the spec, CreateClientInput). */
 export const CreateClientInputSchema = CreateBusinessInputSchema
 
 // --- Types ---
 
-/** A client with its business. Revenues are numbers with up to three decimals. */
+/** A client and its business. Revenues are numbers with up to three decimal places. */
 export type Client = v.InferOutput<typeof ClientSchema>
-/** A client as returned to the host. */
+/** A client, as returned to the host. */
 export interface StoredClient extends Client, Updated {}
-/** The validated CreateClientInput with the fields of a new business. */
+/** The validated CreateClientInput, with the fields of a new business. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
-/** The fields of a client that can be changed. */
+/** The client fields that can be changed. */
 export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
 
 // --- Columns ---
 
-/** The columns of clients. They are stored in the row of the business. */
+/** The client columns, stored in the business's row. */
 export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   kind: 'client',
   idKind: 'cli',
@@ -51,7 +51,7 @@ export const clientTable: RecordTable<Omit<Client, 'business'>> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Client events by type. */
 export const clientEvents = {
@@ -68,24 +68,24 @@ export const clientEvents = {
 
 // --- Store ---
 
-/** Selects clients. An absent property matches all of them. */
+/** Filters clients. Omitted properties match everything. */
 export interface ClientFilter extends StatusFilter {
-  /** The client's business. Matches one client at most. */
+  /** The client's business. Matches at most one client. */
   readonly businessId?: string | undefined
 }
 
 /** The part of a store that manages clients. */
 export interface ClientStore extends ListedReads<Client, StoredClient, ClientFilter> {
-  /** Writes the client, its business, the events and the idempotency entry in one transaction. */
+  /** Writes the client, the business, the events and the idempotency entry in one transaction. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
 
   /** Changes a client's status or revenues. */
   change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
-/** The operations on clients. */
+/** The client operations. */
 export const clientOperations: Operations = {
   ...clientTable,
   about: 'Businesses that the organization works for.',
@@ -99,7 +99,9 @@ export const clientOperations: Operations = {
   },
 }
 
-/** Builds a client from validated input, along with the events `business.created` and then `client.created`. */
+/**
+ * Builds a client from validated input, along with a `business.created` and a `client.created` event, in this order.
+ */
 export function newClient(input: CreateClientInput, context: WriteContext): PreparedCreation<Client, Client> {
   const { record: business, events } = newBusiness(input, context)
   const client: Client = { ...convertedClient(context), business }

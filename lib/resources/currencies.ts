@@ -1,6 +1,6 @@
 /**
- * ISO 4217 currencies that don't have two decimals. We don't use `Intl` because it follows common usage instead of the
- * standard and differs from it for 17 currencies, including IQD, COP and HUF.
+ * ISO 4217 currencies that don't have two decimal places. We don't use `Intl`, because it follows common usage rather
+ * than the standard and differs for 17 currencies, including IQD, COP and HUF.
  */
 const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
   ...['BIF', 'CLP', 'DJF', 'GNF', 'ISK', 'JPY', 'KMF', 'KRW', 'PYG'].map((code) => [code, 0] as const),
@@ -9,7 +9,7 @@ const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
   ...['CLF', 'UYW'].map((code) => [code, 4] as const),
 ])
 
-/** Returns the number of decimals of a currency, for example 3 for TND, 0 for JPY and 2 for EUR. */
+/** Returns a currency's number of decimal places, for example 3 for TND, 0 for JPY and 2 for EUR. */
 export function minorUnits(currency: string): number {
   return MINOR_UNITS.get(currency) ?? 2
 }

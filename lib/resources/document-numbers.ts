@@ -1,12 +1,12 @@
-/** A gapless series of numbers. For example, `INV-2026` produces `INV-2026-0001`, `INV-2026-0002` and so on. */
+/** A gapless number series. For example, `INV-2026` produces `INV-2026-0001`, `INV-2026-0002` and so on. */
 export interface NumberSeries {
   readonly series: string
 }
 
-/** The number of a new document. Either the number itself or a series from which the store takes the next number. */
+/** A new document's number, or the series to take the next number from. */
 export type NewNumber = string | NumberSeries
 
-/** Returns the series for a kind of document and the year of a date (UTC). */
+/** Returns the series for a kind of document and a date's year (UTC). */
 export function seriesOf(kind: 'INV' | 'PROP', date: string): NumberSeries {
   return { series: `${kind}-${date.slice(0, 4)}` }
 }

@@ -9,7 +9,7 @@ import { proposalEvents } from './proposals.ts'
 import { plainEvents } from './records.ts'
 import { supportEvents } from './support.ts'
 
-/** The schemas of all `data` by event type (specification, section 6). */
+/** Schemas for all `data`, by event type (see section 6 of the spec). */
 export const eventSchemas = {
   ...clientEvents,
   ...leadEvents,
@@ -23,14 +23,14 @@ export const eventSchemas = {
 
 /** The name of an event type. */
 export type EventType = keyof typeof eventSchemas
-/** The `data` of an event type. */
+/** An event type's `data`. */
 export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
 
-/** All event types in the order of the catalogue. */
+/** All event types, in catalogue order. */
 export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
 
 /**
- * A received event. In `switch (event.type)`, TypeScript knows the data of each type.
+ * A received event. In `switch (event.type)`, TypeScript knows each type's data.
  *
  * @typeParam Own the host's event types and their data, for example `{ 'booking.created': Booking }`. None by default
  */
@@ -38,7 +38,7 @@ export type Event<Own extends object = object> =
   | { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]
   | { [Type in keyof Own & string]: EventEnvelope<Type, Own[Type]> }[keyof Own & string]
 
-/** Event types whose data has no business. Erasure scans the events of all other types, including the host's own. */
+/** Event types whose data has no business. Erasure scans events of every other type, including the host's own. */
 export const TYPES_WITHOUT_BUSINESS: readonly string[] = EVENT_TYPES.filter(
   (type) => !('businessId' in eventSchemas[type].entries),
 )

@@ -7,18 +7,18 @@ import { type EventType, eventSchemas } from './event-catalogue.ts'
 import { type EventOwner, findEvent } from './own-events.ts'
 import { createRoutes, type RecordSlices } from './records.ts'
 
-/** The ids and the time used in all examples, so they match each other. */
+/** The ids and the time that all examples share. */
 export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
 
 /**
- * Builds example `data` for an event type. If the API has a create operation that publishes the event, the data is
- * built by that operation from its example input. Otherwise it's assembled from the examples of the fields.
+ * Builds example `data` for an event type. If a create operation in the API publishes the event, we run the operation
+ * with its example input. Otherwise we assemble the data from the fields' examples.
  */
 export function exampleData(type: EventType): unknown {
   return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
 }
 
-/** Builds example `data` as received by subscribers, for any of the service's event types. */
+/** Builds example `data` as subscribers receive it, for any of the service's event types. */
 export function exampleOfType(owner: EventOwner, type: string): unknown {
   const own = findEvent(owner, type)
   const checked = own && checkValue(own.data, own.example)
@@ -28,7 +28,7 @@ export function exampleOfType(owner: EventOwner, type: string): unknown {
 /** The create operations. We only call `prepare`, so they don't need a store. */
 const CREATIONS = createRoutes({} as RecordSlices).filter((route) => route.method === 'POST')
 
-/** Runs all create operations and returns the data of their events by type. */
+/** Runs all create operations and returns the events' data by type. */
 function created(): ReadonlyMap<string, unknown> {
   const events = CREATIONS.flatMap(
     ({ input, prepare }) => prepare(v.parse(input, exampleOf(input)), EXAMPLE_CONTEXT).events,
@@ -36,7 +36,7 @@ function created(): ReadonlyMap<string, unknown> {
   return new Map(events.map(({ type, body }) => [type, JSON.parse(body).data]))
 }
 
-/** Builds a request body with only the required fields, or `undefined` if the scope doesn't allow creating anything. */
+/** Builds a request body with only the required fields. Returns `undefined` if the scope can't create anything. */
 export function exampleBody(scope: KeyScope): unknown {
   const input = CREATIONS.find((route) => route.scope === scope)?.input
   if (input === undefined || !isObject(input)) return undefined
@@ -44,7 +44,7 @@ export function exampleBody(scope: KeyScope): unknown {
   return Object.fromEntries(required.map(([name, entry]) => [name, exampleOf(entry)]))
 }
 
-/** Copies the data's own fields into its nested record, so for example its status is the one after the change. */
+/** Copies the data's own fields into its nested record, so that, for example, both have the status after the change. */
 function agreeing(data: unknown): unknown {
   if (!isRecord(data)) return data
   const entries = Object.entries(data).map(([name, value]) => [

@@ -1,18 +1,17 @@
 import type { RecordKind, RecordRow } from './records.ts'
 
-/** A position in a number series, such as `{ series: 'INV-2026', count: 42 }`. Advances the series' counter. */
+/** A position in a number series, like `{ series: 'INV-2026', count: 42 }`. Advances the series' counter. */
 export interface SeriesPlace {
   readonly series: string
   readonly count: number
 }
 
-/** Additional data for an imported invoice or proposal. */
 interface Numbered {
-  /** The position of its number in a series of the library, or `null` if the number has a different format. */
+  /** The number's position in one of the library's series, or `null` if the number has another format. */
   readonly place: SeriesPlace | null
 }
 
-/** A validated record to import, with the fields that are stored. */
+/** A validated record to import, with the fields that we store. */
 export type ImportedRecord = {
   [Kind in RecordKind]: {
     readonly kind: Kind
@@ -23,21 +22,21 @@ export type ImportedRecord = {
 /**
  * What an import did with a record.
  *
- * - `added`: the import created the record.
- * - `known`: the organization already had the record with the same values.
- * - `different`: the organization already had a different record with this id, which wasn't changed.
+ * - `added`: The import created the record.
+ * - `known`: The organization already had the record, with the same values.
+ * - `different`: The organization already had a different record with this id. That record wasn't changed.
  */
 export type ImportState = 'added' | 'known' | 'different'
 
 /**
  * Why a batch was rejected.
  *
- * - `no_business`: the business of a client or lead is neither in the organization nor in the batch.
- * - `business_taken`: the business of a client already belongs to another client.
- * - `number_taken`: another invoice or proposal has the same number.
- * - `no_invoice`: the invoice of a payment is neither in the organization nor in the batch.
- * - `too_fine`: a payment has more decimals than the invoice's currency.
- * - `overpaid`: the sum of an invoice's payments exceeds its `amountPaid`.
+ * - `no_business`: A client's or lead's business isn't in the organization or the batch.
+ * - `business_taken`: A client's business already belongs to another client.
+ * - `number_taken`: Another invoice or proposal has the same number.
+ * - `no_invoice`: A payment's invoice isn't in the organization or the batch.
+ * - `too_fine`: A payment has more decimal places than the invoice's currency.
+ * - `overpaid`: An invoice's payments add up to more than its `amountPaid`.
  */
 export type ImportRefusal =
   | 'no_business'
@@ -47,14 +46,14 @@ export type ImportRefusal =
   | 'too_fine'
   | 'overpaid'
 
-/** The fields that refer to a record of another kind. */
+/** Fields that reference another kind of record. */
 export const REFERENCES = [
   { kind: 'client', field: 'businessId', to: 'business', refusal: 'no_business' },
   { kind: 'lead', field: 'businessId', to: 'business', refusal: 'no_business' },
   { kind: 'payment', field: 'invoiceId', to: 'invoice', refusal: 'no_invoice' },
 ] as const
 
-/** The fields whose values are unique within an organization. */
+/** Fields whose values are unique within an organization. */
 export const UNIQUE_FIELDS = [
   { kind: 'client', field: 'businessId', noun: 'business', refusal: 'business_taken' },
   { kind: 'proposal', field: 'number', noun: 'number', refusal: 'number_taken' },
@@ -66,22 +65,22 @@ export type ImportOutcome =
   | { readonly outcome: 'imported'; readonly states: readonly ImportState[] }
   | {
       readonly outcome: 'refused'
-      /** The rejected records by their index in the batch. */
+      /** The rejected records, by index in the batch. */
       readonly refusals: readonly { readonly index: number; readonly reason: ImportRefusal }[]
     }
 
 /** The part of a store that imports existing records. */
 export interface ImportStore {
   /**
-   * Imports records without publishing events, either all of them or none. Existing records are compared but not
-   * changed. Businesses and invoices are written before the records that refer to them, so a batch can be in any order.
+   * Imports records without publishing events. Either all of them are written or none. Existing records are compared
+   * but not changed. Businesses and invoices are written before records that reference them, so any order works.
    *
-   * A payment doesn't change its invoice, whose `amountPaid` already includes it, unless it was reversed. If an invoice
-   * in the batch already exists and is different, its new payments are different as well.
+   * Importing a payment doesn't change the invoice, because `amountPaid` already includes every payment that wasn't
+   * reversed. If an invoice in the batch differs from the existing one, its new payments count as different, too.
    *
-   * The counter of each series is raised to the highest number added, so new records get higher numbers.
+   * Each series' counter is raised to the highest number added, so new records get higher numbers.
    *
-   * @param records their ids, numbers and client businesses must be unique, which the caller has checked
+   * @param records the caller must have checked that ids, numbers and client businesses are unique
    */
   write(organizationId: string, records: readonly ImportedRecord[]): Promise<ImportOutcome>
 }

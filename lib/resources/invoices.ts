@@ -9,12 +9,12 @@ import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
-/** The due date of the invoice in examples, which is issued at the example time. */
+/** The due date in the example invoice, which is issued at the example time. */
 const DUE_DATE = '2026-04-13T00:00:00.000Z'
 
-/** An invoice as returned by the API. */
+/** An invoice, as returned by the API. */
 export const InvoiceSchema = v.object({
   id: field.id('inv', 'The invoice.'),
   number: field.prose(64, 'The number of the invoice, unique in the organization.', 'INV-2026-0042'),
@@ -37,40 +37,42 @@ export const InvoiceSchema = v.object({
 
 // --- Types ---
 
-/** An invoice. Amounts are decimal strings with the currency's decimals, and `total = amountPaid + amountDue`. */
+/** An invoice. Amounts are decimal strings in the currency's precision, and `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
-/** An invoice as returned to the host. */
+/** An invoice, as returned to the host. */
 export interface StoredInvoice extends Invoice, Updated {}
 
 /** An invoice to create. If `number` is a series, the store assigns the number. */
 export type InvoiceRecord = Omit<Invoice, 'number'> & {
   readonly number: NewNumber
-  /** Number of decimals of the currency. Defaults to that of ISO 4217. */
+  /** The currency's number of decimal places. Defaults to the ISO 4217 value. */
   readonly minorUnits?: number
 }
 
-/** The fields of an invoice that can be changed. */
+/** The invoice fields that can be changed. */
 export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueDate' | 'dueDate'>> {
-  /** If `true`, the change is rejected with reason `paid` if anything has been paid. */
+  /** If `true`, rejects the change with reason `paid` if anything has been paid. */
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** Why a change to an invoice was rejected although its status allows it. */
+/** Why a change to an invoice was rejected even though the status allows it. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
-/** A payment for an invoice, or a reversal of one. */
+/** A payment on an invoice, or a reversal. */
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
-  /** A decimal string, negative for a reversal. Recorded payments have exactly the currency's decimals. */
+  /**
+   * A decimal string, negative for a reversal. Recorded payments have exactly as many decimal places as the currency.
+   */
   readonly amount: string
   /** ISO 8601, UTC, with milliseconds. */
   readonly receivedAt: string
-  /** The id of the reversal. Absent if the payment wasn't reversed. */
+  /** The reversal's id. Absent if the payment wasn't reversed. */
   readonly reversedBy?: string
 }
 
-/** A payment as it's stored. */
+/** A payment, as stored. */
 export interface PaymentRow extends Payment {
   readonly invoiceId: string
 }
@@ -79,12 +81,12 @@ export interface PaymentRow extends Payment {
 export interface Settlement {
   /** The amount is ignored for a reversal. */
   readonly payment: Payment
-  /** The invoice's status once it is fully paid. */
+  /** The invoice's status once it's fully paid. */
   readonly settledStatus: string
   /**
-   * If the invoice isn't fully paid, its next status by current status. The status doesn't change if there's no entry.
-   * The key `paid past due` applies first and is for invoices whose due date has passed, followed by `paid unpaid` for
-   * invoices without any payment, and then `paid`.
+   * The invoice's next status if it isn't fully paid, by current status. If there's no entry, the status doesn't
+   * change. For example, if the current status is `paid`, `paid past due` is checked first (for invoices past their due
+   * date), then `paid unpaid` (for invoices with nothing paid), then `paid`.
    */
   readonly unsettledStatus: Readonly<Record<string, string>>
   /** Published after the change's own events if the invoice is fully paid. */
@@ -96,19 +98,19 @@ export interface Settlement {
 /**
  * Why a payment or reversal was rejected.
  *
- * - `no_payment`: the invoice has no payment with the id to reverse.
- * - `reversed`: the payment was already reversed, or is a reversal itself.
- * - `id_taken`: the id of the reversal belongs to another payment.
+ * - `no_payment`: The invoice doesn't have a payment with the id to reverse.
+ * - `reversed`: The payment was already reversed, or is itself a reversal.
+ * - `id_taken`: The reversal's id is taken by another payment.
  */
 export type PaymentRefusal = 'too_fine' | 'overpaid' | 'no_payment' | 'reversed' | 'id_taken'
 
-/** A recorded payment or reversal and the resulting invoice. */
+/** A recorded payment or reversal, and the resulting invoice. */
 export interface PaidInvoice {
   readonly invoice: Invoice
   readonly payment: Payment
 }
 
-/** Values that the store adds to the event of an overdue invoice, in addition to the invoice's fields. */
+/** Values that the store adds to an overdue invoice's event on top of the invoice's fields. */
 export interface OverdueFacts {
   readonly eventId: string
 }
@@ -117,9 +119,9 @@ export interface OverdueFacts {
 export interface OverdueRequest {
   /** `null` for all organizations. */
   readonly organizationId: string | null
-  /** Marks invoices due before this time (ISO 8601), or before now by the store's clock if `null`. */
+  /** Marks invoices that were due before this time (ISO 8601), or before now (store's clock) if it's `null`. */
   readonly asOf: string | null
-  /** The maximum number of invoices. Those with the earliest due date are marked first. */
+  /** Maximum number of invoices. Earlier due dates come first. */
   readonly limit: number
   /** The template for each event, with the invoice's fields and {@link OverdueFacts}. The store creates the id. */
   readonly event: EventRecord
@@ -127,12 +129,12 @@ export interface OverdueRequest {
 
 // --- Columns ---
 
-/** An invoice including the field that the API doesn't return. */
+/** An invoice, including the field that the API doesn't return. */
 export interface InvoiceRow extends Invoice {
   readonly minorUnits: number
 }
 
-/** The columns of invoices. There is none for `amountDue`, which is calculated from the total and the amount paid. */
+/** The invoice columns. `amountDue` doesn't have one, since we calculate it from the total and the amount paid. */
 export const invoiceTable: RecordTable<Omit<InvoiceRow, 'amountDue'>> = {
   kind: 'invoice',
   idKind: 'inv',
@@ -164,7 +166,7 @@ export const paymentTable: RecordTable<PaymentRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const invoiceId = field.id('inv', 'The invoice.')
 const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
@@ -212,59 +214,57 @@ export const invoiceEvents = {
 
 // --- Store ---
 
-/** The statuses of invoices that still have to be paid. */
+/** Statuses of invoices that still have to be paid. */
 export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
 
 /**
- * Selects invoices. An absent property matches all of them. In the host's calls, times are a `Date` or ISO 8601 with a
- * time zone, in stores they're ISO 8601.
+ * Filters invoices. Omitted properties match everything. Times are ISO 8601, or optionally a `Date` in
+ * the host's calls.
  */
 export interface InvoiceFilter<Moment = string> extends StatusFilter {
-  /** The invoice's number. Matches one invoice at most. */
+  /** The invoice's number. Matches at most one invoice. */
   readonly number?: string | undefined
-  /** Due at or after this time and not yet paid. See {@link DUE_STATUSES}. */
+  /** Due at or after this time and not paid yet. See {@link DUE_STATUSES}. */
   readonly dueAfter?: Moment | undefined
-  /** Due before this time and not yet paid. See {@link DUE_STATUSES}. */
+  /** Due before this time and not paid yet. See {@link DUE_STATUSES}. */
   readonly dueBefore?: Moment | undefined
 }
 
 /**
- * The part of a store that manages invoices. Amounts are strings with exactly the number of decimals of the currency.
- * With `dueAfter` or `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due
- * date and id.
+ * The part of a store that manages invoices. Amounts are strings in the currency's precision. With `dueAfter` or
+ * `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due date and id.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**
-   * Writes the invoice, its events and the idempotency entry in one transaction, with the given number or the next
-   * number of the given series. Amounts are stored with the number of decimals of the currency. `amountDue` is
-   * calculated by the store, so the given value is ignored.
+   * Writes the invoice, the events and the idempotency entry in one transaction, with the given number or the next one
+   * in the given series. Amounts are stored in the currency's precision. The store calculates `amountDue` itself.
    *
-   * @throws `BusinessApiError` with code `already_exists` if another invoice of the organization has the number, or
-   *   with code `invalid_input` if an amount has too many decimals for the currency or more is paid than the total
+   * @throws `BusinessApiError` with code `already_exists` if another of the organization's invoices has the number, or
+   *   with code `invalid_input` if an amount has too many decimal places or the amount paid exceeds the total
    */
   create(creation: Creation<InvoiceRecord>): Promise<NumberedOutcome>
 
   /**
    * Changes an invoice's status and dates. Rejected with reason `due_before_issue` if the change sets a date and the
-   * due date would be before the issue date.
+   * invoice would be due before it was issued.
    */
   change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
   /**
-   * Adds a payment to the amount paid. Rejected with reason `too_fine` if it has more decimals than the invoice's
-   * currency, or `overpaid` if it exceeds the amount due. The events are rendered with the invoice's fields and `amount`,
-   * the payment's amount with exactly the currency's decimals. A replay returns `{ invoice, payment }`.
+   * Adds a payment to the amount paid. Rejected with reason `too_fine` if the payment has more decimal places than the
+   * invoice's currency, or `overpaid` if it exceeds the amount due. Events are rendered with the invoice's fields and
+   * `amount`, the payment's amount in the currency's precision. A replay returns `{ invoice, payment }`.
    *
    * A reversal undoes an entire payment, once. It adds a payment with a negative amount, sets `reversedBy` on the
-   * original payment and writes the audit entry. Repeating a payment or reversal has no effect.
+   * original payment and writes the audit entry. Payments and reversals are idempotent.
    */
   pay(change: Change<Settlement>): Promise<ChangeOutcome<PaidInvoice, PaymentRefusal>>
 
   /**
    * Lists an invoice's newest payments by descending id.
    *
-   * @param before the last id of the previous page, or `null` to start with the newest
-   * @returns `null` if the organization has no invoice with this id
+   * @param before the last id on the previous page, or `null` to start with the newest
+   * @returns `null` if the organization doesn't have an invoice with this id
    */
   listPayments(
     organizationId: string,
@@ -274,18 +274,18 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
   ): Promise<readonly Payment[] | null>
 
   /**
-   * Sets the status of due invoices to `overdue` if they are `issued` or `partially_paid` and have an amount due.
-   * Handles up to `limit` invoices per call, each only once, and skips those being changed by another transaction.
+   * Sets due invoices to `overdue` if the status is `issued` or `partially_paid` and there's an amount due. Handles up
+   * to `limit` invoices per call, each only once, and skips any that another transaction is changing.
    *
-   * @returns the marked invoices. If there are fewer than the limit, no due invoices are left. If a call is retried
-   *   because its result was lost, only the invoices marked by the retry
+   * @returns the marked invoices. If there are fewer than the limit, there's nothing left to mark. When retrying after
+   *   a lost result, includes only the invoices marked by the retry
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
-/** The operations on invoices. */
+/** The invoice operations. */
 export const invoiceOperations: Operations = {
   ...invoiceTable,
   about: 'What clients owe; money in decimal strings.',

@@ -9,9 +9,9 @@ import type { RecordTable } from './columns.ts'
 import type { ListedReads, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
-/** A lead as returned by the API. */
+/** A lead, as returned by the API. */
 export const LeadSchema = v.object({
   id: field.id('lead', 'The lead.'),
   stage: field.word('The stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
@@ -23,11 +23,11 @@ export const LeadSchema = v.object({
   createdAt: field.timestamp('The time at which the lead was created.'),
 })
 
-/** The input for creating a lead (specification, section 2, CreateLeadInput). */
+/** Input for creating a lead (see section 2 of the spec, CreateLeadInput). */
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
-    // Only documented and not validated. A longer id is simply unknown, so the response must be 404 and not 422.
+    // Documented but not validated. A longer id is simply unknown, so the response must be a 404 rather than a 422.
     v.metadata({ maxLength: 64 }),
     v.description(
       'The id of a business of the organization: `business.id` of a client, listed or just created.',
@@ -40,13 +40,13 @@ export const CreateLeadInputSchema = v.object({
 
 /** A lead. `scoreBand` is derived from `leadScore`. See {@link scoreBand}. */
 export type Lead = v.InferOutput<typeof LeadSchema>
-/** The validated CreateLeadInput, which is the `businessId`. */
+/** The validated CreateLeadInput, just the `businessId`. */
 export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 
-/** The fields of a lead that can be changed. */
+/** The lead fields that can be changed. */
 export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
 
-/** A conversion. Marks the lead as won and makes the business a client. */
+/** A conversion. Marks the lead as won and turns the business into a client. */
 export interface Conversion {
   /** The lead's new stage. */
   readonly stage: string
@@ -56,7 +56,7 @@ export interface Conversion {
   readonly clientEvents: readonly EventRecord[]
 }
 
-/** Values that the store adds to the events of a changed lead, in addition to the lead's fields. */
+/** Values that the store adds to a changed lead's events on top of the lead's fields. */
 export interface LeadFacts {
   readonly businessId: string
   /** The stage before the change. */
@@ -65,20 +65,20 @@ export interface LeadFacts {
   readonly client?: Client
 }
 
-/** A won lead and the client that its business has become. */
+/** A won lead and the resulting client. */
 export interface ConvertedLead {
   readonly lead: Lead
   readonly client: Client
 }
 
-/** A lead as returned to the host, including the id of its business. */
+/** A lead as returned to the host, including the business's id. */
 export interface StoredLead extends Lead, Updated {
   readonly businessId: string
 }
 
 // --- Columns ---
 
-/** A lead including the field that the API doesn't return. */
+/** A lead, including the field that the API doesn't return. */
 export type LeadRow = Omit<StoredLead, 'updatedAt'>
 
 /** The lead columns. */
@@ -97,7 +97,7 @@ export const leadTable: RecordTable<LeadRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Lead events by type. */
 export const leadEvents = {
@@ -120,7 +120,7 @@ export const leadEvents = {
 
 // --- Store ---
 
-/** Selects leads. An absent property matches all of them. */
+/** Filters leads. Omitted properties match everything. */
 export interface LeadFilter {
   /** Matches leads in any of these stages, for example `['new', 'contacted']`. */
   readonly stages?: readonly string[] | undefined
@@ -131,26 +131,28 @@ export interface LeadFilter {
 /** The part of a store that manages leads. */
 export interface LeadStore extends ListedReads<Lead, StoredLead, LeadFilter> {
   /**
-   * Writes the lead, its events and the idempotency entry in one transaction. Returns `no_business` if the organization
-   * has no business with this id, even if another organization has it. An active idempotency entry takes precedence.
-   * Nothing is written in case of `no_business`, so the same key can succeed later.
+   * Writes the lead, the events and the idempotency entry in one transaction. Returns `no_business` if the organization
+   * doesn't have a business with this id, even if another organization does. An active idempotency entry takes
+   * precedence. `no_business` doesn't write anything, so the same key can succeed later.
    */
   create(creation: Creation<LeadRow>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 
-  /** Changes a lead. Events are rendered with its fields and {@link LeadFacts}, and only if the stage changes. */
+  /**
+   * Changes a lead. If the stage changes, publishes the events, rendered with the lead's fields and {@link LeadFacts}.
+   */
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and makes its business a client, unless it already is one. The change's `events` are
-   * those of the lead, as in `change`. All events are rendered with `lead` and {@link LeadFacts}. A replay returns
-   * lead and client.
+   * Moves a lead to a stage and turns the business into a client, unless it already is one. The change's
+   * `events` are the lead's, like in `change`. All events are rendered with `lead` and {@link LeadFacts}. A
+   * replay returns both records.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
-/** The operations on leads. */
+/** The lead operations. */
 export const leadOperations: Operations = {
   ...leadTable,
   about: 'Businesses that may become clients.',
@@ -164,7 +166,7 @@ export const leadOperations: Operations = {
   },
 }
 
-/** Builds a lead from validated input, along with its `lead.created` event. */
+/** Builds a lead from validated input, along with a `lead.created` event. */
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
@@ -177,8 +179,7 @@ export function newLead(
     expectedValue: input.expectedValue ?? null,
     createdAt: toTimestamp(context.now),
   }
-  // An id that can't be stored matches no business. We replace it with the empty id because every store can
-  // look that up.
+  // An id that can't be stored doesn't match any business. Replace it with an empty id, which every store can look up.
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { ...lead, businessId },
@@ -187,7 +188,7 @@ export function newLead(
   }
 }
 
-/** Returns a score's band, which is `cold` below 40, `warm` below 70 and otherwise `hot`, or `null` without a score. */
+/** Returns a score's band: `cold` below 40, `warm` below 70, otherwise `hot`, or `null` if there's no score. */
 export function scoreBand(leadScore: number | null): 'cold' | 'warm' | 'hot' | null {
   if (leadScore === null) return null
   if (leadScore < 40) return 'cold'

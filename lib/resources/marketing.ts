@@ -2,9 +2,9 @@ import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Marketing campaigns are managed by the host. Only their events are published by this library.
+// The host manages marketing campaigns. This library only publishes the events.
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const campaignId = field.prose(64, "The host's campaign.", 'cmp_spring')
 const source = field.prose(200, 'The origin of the visitor.', 'newsletter')

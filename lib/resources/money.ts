@@ -1,7 +1,7 @@
 /**
- * Formats a decimal string with the given number of decimals. For example, `('1250', 3)` returns `1250.000`.
+ * Formats a decimal string with the given number of decimal places. For example, `('1250', 3)` returns `1250.000`.
  *
- * @returns `null` if the string isn't a decimal number or has too many decimals
+ * @returns `null` if the string isn't a decimal number or has too many decimal places
  */
 export function withDecimals(decimal: string, decimals: number): string | null {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(decimal) ?? []
@@ -18,7 +18,7 @@ export function withSignedDecimals(decimal: string, decimals: number): string | 
   return exact && isNegative(decimal) ? `-${exact}` : exact
 }
 
-/** Subtracts two decimal strings with the same number of decimals. Returns `null` if the result is negative. */
+/** Subtracts decimal strings with the same number of decimal places. Returns `null` if the result is negative. */
 export function subtract(minuend: string, subtrahend: string, decimals: number): string | null {
   const difference = BigInt(minuend.replace('.', '')) - BigInt(subtrahend.replace('.', ''))
   if (difference < 0n) return null
@@ -26,12 +26,12 @@ export function subtract(minuend: string, subtrahend: string, decimals: number):
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Returns `true` if a number with up to three decimals has no more decimals than its currency. */
+/** Returns `true` if a number with up to three decimal places fits the currency's precision. */
 export function isAsFineAs(amount: number, decimals: number): boolean {
   return Number(amount.toFixed(Math.min(3, decimals))) === amount
 }
 
-/** Returns the number of decimals of a decimal string. */
+/** Returns how many decimal places a decimal string has. */
 export function decimalsOf(decimal: string): number {
   return decimal.split('.')[1]?.length ?? 0
 }

@@ -3,7 +3,7 @@ import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import { type Invoice, invoiceEvents, type OverdueFacts, type OverdueRequest } from './invoices.ts'
 
-/** Builds a request to mark invoices as overdue, including the template for their events. */
+/** Builds a request to mark invoices as overdue, including the event template. */
 export function overdueRequest(
   which: Pick<OverdueRequest, 'organizationId' | 'asOf' | 'limit'>,
   { now, traceparent }: Pick<WriteContext, 'now' | 'traceparent'>,

@@ -3,32 +3,31 @@ import { rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
-// Event types defined by the host in addition to the catalogue. They're part of the service, and all code that needs
-// the event types gets them from there.
+// Event types defined by the host in addition to the catalogue. All code gets these types from the service.
 
 // --- Types ---
 
 /** An event type defined by the host. See {@link defineEvent}. */
 export interface EventDefinition<Type extends string = string, Output = object, Input = Output> {
-  /** A noun and a past participle, such as `booking.created`. Documentation and pages group types by the noun. */
+  /** A noun and a past participle, like `booking.created`. Docs and pages group types by the noun. */
   readonly type: Type
-  /** What the event means to a subscriber. The first sentence is the title in the OpenAPI document. */
+  /** What the event means to subscribers. The first sentence is the title in the OpenAPI document. */
   readonly description: string
-  /** The schema of `data`, which must be an object. Can be any synchronous Standard Schema, such as valibot's. */
+  /** The schema for `data`, which must be an object. Can be any synchronous Standard Schema, like valibot's. */
   readonly data: StandardSchema<Input, Output>
   /** An example of the complete `data`. Used in the OpenAPI document, test events and `trigger`. */
   readonly example: unknown
-  /** The field of `data` with the record's id. Used to find the event in the logs. None by default. */
+  /** The `data` field that has the record's id. Used to look up the event in the logs. None by default. */
   readonly subject?: string | undefined
 }
 
 /** A service with the host's event types. */
 export interface EventOwner {
-  /** The event types defined by the host. */
+  /** Event types defined by the host. */
   readonly events: readonly EventDefinition[]
 }
 
-/** The input or output types of the schemas by event type. Empty if the service has no typed events. */
+/** The schemas' input or output types, by event type. Empty if the service doesn't have typed events. */
 type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
   readonly [Event in Owner['events'][number] as string extends Event['type']
     ? never
@@ -38,23 +37,23 @@ type OwnData<Owner extends EventOwner, Side extends 'input' | 'output'> = {
 /** The host's event types and their `data` as received, for example `{ 'booking.created': … }`. */
 export type EventsOf<Owner extends EventOwner> = OwnData<Owner, 'output'>
 
-/** The `data` accepted by `publish` by event type, for the catalogue and the host's own types. */
+/** The `data` that `publish` accepts, by event type, for the catalogue and the host's own types. */
 export type PublishedData<Owner extends EventOwner> = OwnData<Owner, 'input'> & {
   readonly [Type in EventType]: EventData<Type>
 }
 
-/** The name of an event type from the catalogue or the host. */
+/** The name of an event type, from either the catalogue or the host. */
 export type EventTypeOf<Owner extends EventOwner> = keyof PublishedData<Owner> & string
 
 // --- Definition ---
 
-/** Matches a noun and a verb in lowercase. Safe to use in SQL, headers, HTML ids and JSON Schema names. */
+/** Matches a noun and a verb in lowercase. Safe in SQL, headers, HTML ids and JSON Schema names. */
 const TYPE = /^(?=.{3,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/
 
 /**
  * Defines an event type for `defineService({ events: […] })`.
  *
- * @throws `TypeError` if the name doesn't follow the catalogue's format, or the example doesn't match its schema
+ * @throws `TypeError` if the name isn't in the catalogue's format, or the example doesn't match the schema
  *
  * @example
  * ```ts
@@ -98,14 +97,14 @@ export function defineEvent<const Type extends string, Output extends object, In
   return Object.freeze({ ...event })
 }
 
-/** Matches the name of a field with an id. These names don't have to be quoted in SQL. */
+/** Matches the name of an id field. SQL doesn't require quotes for these names. */
 const FIELD = /^[A-Za-z_]\w{0,62}$/
 
-/** Maximum number of event types defined by the host. More would make lists of types hard to read. */
+/** Maximum number of event types that a host can define. With more, lists of types would be hard to read. */
 const EVENTS_MAX = 200
 
 /**
- * Reads the `events` option of a service.
+ * Reads a service's `events` option.
  *
  * @throws `TypeError` if a definition is invalid, two have the same name, or there are more than 200
  */
@@ -128,7 +127,7 @@ export function readEvents<Events extends EventOwner['events']>(given: Events | 
   return Object.freeze(events) as EventOwner['events'] as Events
 }
 
-/** Returns the name of an event type in generated code, for example `BookingCreated` for `booking.created`. */
+/** Returns an event type's name in generated code, for example `BookingCreated` for `booking.created`. */
 export function schemaName(type: string): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
   return words.join('')
@@ -136,17 +135,17 @@ export function schemaName(type: string): string {
 
 // --- Use ---
 
-/** Returns the names of all event types, first those of the catalogue in order and then the host's. */
+/** Returns the names of all event types: the catalogue's in order, then the host's. */
 export function eventTypes({ events }: EventOwner): readonly string[] {
   return [...EVENT_TYPES, ...events.map(({ type }) => type)]
 }
 
-/** Returns the event type of the host with this name. */
+/** Returns the host's event type with this name. */
 export function findEvent({ events }: EventOwner, type: string): EventDefinition | undefined {
   return events.find((event) => event.type === type)
 }
 
-/** Validates the `data` of a host's event. Every store must be able to keep it, and every subscriber to parse it. */
+/** Validates the `data` of a host event. Every store must be able to keep it, and every subscriber to parse it. */
 export function checkData(schema: StandardSchema<unknown, object>, given: unknown): Checked<object> {
   const checked = checkValue(schema, given)
   if ('faults' in checked) return checked

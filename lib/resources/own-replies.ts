@@ -1,28 +1,28 @@
 import type { ReplyStore } from '../writes/idempotency.ts'
 
-// The argument of a route's `handle`, and the results that aren't plain data.
+// The argument for a route's `handle`, and the results that aren't plain data.
 
-/** The property of a context that is only used by the library. */
+/** A context property that only the library uses. */
 export const STATE = Symbol('state')
-/** The property of a reply that contains its body and headers. */
+/** A reply property with the body and headers. */
 export const REPLY = Symbol('reply')
 
 /** An admitted and validated request, as passed to a route's `handle`. */
 export interface RouteContext<Params = unknown, Query = unknown, Body = unknown> {
-  /** The organization of the API key. All your queries must be limited to it. */
+  /** The organization that owns the API key. Limit all your queries to this organization. */
   readonly organizationId: string
   readonly apiKey: { readonly id: string }
-  /** The validated input. Path parameters are strings, the rest is the output of the schemas. */
+  /** The validated input. Path parameters are strings, and everything else is your schemas' output. */
   readonly input: { readonly params: Params; readonly query: Query; readonly body: Body }
-  /** The request id, which is also returned in the response and in `X-Request-Id`. */
+  /** The request id, also found in the response and `X-Request-Id`. */
   readonly requestId: string
-  /** Aborted if the deadline has passed and the caller has received a 503 response. */
+  /** Aborted once the deadline has passed and the caller has received a 503. */
   readonly signal: AbortSignal
   /** @internal */
   readonly [STATE]: RouteState
 }
 
-/** The parts of a context that are only used by the library. */
+/** The parts of a context that only the library uses. */
 export interface RouteState {
   /** `null` if the route isn't paged. */
   readonly paging: (RoutePage & { linkAfter(id: string): string }) | null
@@ -38,28 +38,28 @@ export interface RouteState {
   once(replies: ReplyStore, writeId: string, work: () => unknown): Promise<Rendered>
 }
 
-/** A reply created by `page` or `idempotent`, which `handle` must return unchanged. */
+/** A reply created by `page` or `idempotent`. `handle` must return it unchanged. */
 export interface RouteReply<Result = unknown> {
   /** @internal */
   readonly [REPLY]: Rendered & { readonly result?: Result }
 }
 
-/** The body of a successful response with its additional headers (`Link`, or the replay header). */
+/** A successful response's body and additional headers (`Link`, or the replay header). */
 export interface Rendered {
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** The requested page of a list. */
+/** Selects a page of a list. */
 export interface RoutePage {
-  /** The maximum number of records, from 1 to 200. */
+  /** Maximum number of records, from 1 to 200. */
   readonly limit: number
   /** Return the records after this id, which doesn't have to exist. If `null`, start with the newest record. */
   readonly before: string | null
 }
 
 /**
- * Returns the page that is requested by `limit` and `before` in the query string.
+ * Returns the page requested by `limit` and `before` in the query string.
  *
  * @throws `TypeError` if the route doesn't set `paged`
  *
@@ -77,9 +77,9 @@ export function readPage(context: RouteContext): RoutePage {
 }
 
 /**
- * Creates the reply for a list, with `{ data }` and, if there are more records, a `Link` header to the next page.
+ * Creates a list's reply, with `{ data }` and, if there are more records, a `Link` header for the next page.
  *
- * @param records the records in list order. Pass one more than `limit` if there are more
+ * @param records the records in list order. If there are more, pass one more than `limit`
  * @param idOf returns the `before` value for the page after a record. Defaults to the record's `id`
  *
  * @example

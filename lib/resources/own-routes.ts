@@ -5,24 +5,23 @@ import { isPlain } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
-// Routes defined by the host in addition to the library's operations. They're part of the service, and all code that
-// needs the operations gets them from there.
+// Routes defined by the host in addition to the library's operations. All code gets these routes from the service.
 
 // --- Types ---
 
 /**
- * A route of the host, created with {@link defineRoute}.
+ * One of the host's routes, created with {@link defineRoute}.
  *
- * @typeParam Path its parameters in braces become `params`
- * @typeParam Query the output type of the `query` schema
- * @typeParam Body the output type of the `body` schema
- * @typeParam Result the input type of the `response` schema
+ * @typeParam Path parameters in braces become `params`
+ * @typeParam Query the `query` schema's output type
+ * @typeParam Body the `body` schema's output type
+ * @typeParam Result the `response` schema's input type
  */
 export interface Route<Path extends string = string, Query = unknown, Body = unknown, Result = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /**
-   * The path below `/api/v1`, for example `/bookings/{bookingId}`. Names in braces are parameters, whose values consist
-   * of letters, digits, `.`, `_` and `-`.
+   * The path below `/api/v1`, for example `/bookings/{bookingId}`. Names in braces are parameters, whose values can
+   * contain letters, digits, `.`, `_` and `-`.
    */
   readonly path: Path
   /** The operation's name in the OpenAPI document, hooks and traces, for example `createBooking`. */
@@ -33,45 +32,43 @@ export interface Route<Path extends string = string, Query = unknown, Body = unk
   readonly description?: string | undefined
   /** The operation's group in the OpenAPI document, for example `Bookings`. */
   readonly tag: string
-  /** The required scope. Either built in or one of the service's `scopes`. */
+  /** The required scope, either built in or one of the service's `scopes`. */
   readonly scope: KeyScope
-  /** The schema of the query. Values are strings, or arrays if a name is repeated. By default, it's ignored. */
+  /** Schema for the query. Values are strings, or arrays if a name is repeated. By default, the query is ignored. */
   readonly query?: StandardSchema<unknown, Query> | undefined
-  /** The schema of the JSON body. By default, no body is read. Not allowed for GET. */
+  /** Schema for the JSON body. By default, no body is read. Not allowed for GET. */
   readonly body?: StandardSchema<unknown, Body> | undefined
   /**
-   * The schema of the response, which must be valid JSON. If a result doesn't match it isn't sent. The caller gets a
-   * 500 response, and `onError` receives the reason.
+   * Schema for the response, which must be valid JSON. A result that doesn't match isn't sent. The caller gets a 500,
+   * and `onError` gets the reason.
    */
   readonly response: StandardSchema<Result, unknown>
   /**
-   * For a GET route that lists records using `readPage` and `page`, the pattern of the records' ids, for example
+   * For a GET route that lists records using `readPage` and `page`: the pattern for record ids, for example
    * `/^bkg_\d+$/`. By default, the route isn't a list.
    */
   readonly paged?: RegExp | undefined
   /**
-   * Set to `false` if a route with a method other than GET can't be repeated. Requests with an
-   * `Idempotency-Key` are then rejected with 422. Defaults to `true`, which requires `handle` to return the
-   * reply of `platform.using(tx).idempotent(…)`.
+   * Set to `false` if a non-GET route can't be repeated. Requests with an `Idempotency-Key` are then rejected with a
+   * 422. Defaults to `true`, which requires `handle` to return the reply from `platform.using(tx).idempotent(…)`.
    */
   readonly idempotent?: boolean | undefined
   /**
-   * The errors thrown by `handle`, by status, for the OpenAPI document, for example `{ 409: 'The room is taken.' }`.
+   * The errors that `handle` throws, by status, for the OpenAPI document, for example `{ 409: 'The room is taken.' }`.
    * Defaults to the errors that all operations have.
    */
   readonly errors?: Readonly<Record<number, string>> | undefined
   /**
    * Handles an admitted and validated request.
    *
-   * @returns a value that matches `response`, or the reply of `page` or `idempotent`
-   * @throws `Refusal` to respond with another status. Any other error is a 500 without details
+   * @returns a value that matches `response`, or the reply from `page` or `idempotent`
+   * @throws `Refusal` to respond with another status. Any other error results in a 500 without details
    */
   handle(
     context: RouteContext<ParamsOf<Path>, Query, Body>,
   ): Answer<NoInfer<Result>> | Promise<Answer<NoInfer<Result>>>
 }
 
-/** The parameters of a path. */
 type ParamsOf<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? { readonly [Key in Name]: string } & ParamsOf<Rest>
   : unknown
@@ -80,13 +77,13 @@ type Answer<Result> = Result | RouteReply<Result>
 
 /** A service with the host's routes. */
 export interface RouteOwner extends ScopeOwner {
-  /** The routes defined by the host. */
+  /** Routes defined by the host. */
   readonly routes: readonly Route[]
 }
 
 // --- Definition ---
 
-/** The prefix of all operations' paths. */
+/** The path prefix for all operations. */
 export const API_PATH = '/api/v1'
 
 function must<Value>(is: (value: never) => boolean, requirement: string) {
@@ -99,7 +96,7 @@ const SCHEMA = must<StandardSchema>(
   'must be a schema: of valibot, or another Standard Schema',
 )
 const PATH = /^(?!\/api\/v1\/)(?!.*(\{\w+\}).*\1)(?:\/(?:(?!\.{1,2}(?:\/|$))[\w.-]+|\{[A-Za-z]\w{0,39}\}))+$/
-/** Matches a name that generators can use for a method. Names such as `onBookingCreated` are used by webhooks. */
+/** Matches a name that generators can use for a method. Names like `onBookingCreated` are taken by webhooks. */
 const OPERATION_ID = /^(?!on[A-Z])[a-z][A-Za-z0-9]{0,63}$/
 
 const RouteDefinition = v.object({
@@ -126,8 +123,8 @@ const RouteDefinition = v.object({
 })
 
 /**
- * Defines a route for `defineService({ routes: […] })`. The library admits the request, validates its input and sends
- * the response, as it does for its own operations. If `handle` uses a platform whose type depends on the service,
+ * Defines a route for `defineService({ routes: […] })`. The library admits the request, validates the input and sends
+ * the response, just like for built-in operations. If `handle` uses a platform whose type depends on the service,
  * annotate the constant with `Route`. Otherwise the types would be circular.
  *
  * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, if the definition is invalid
@@ -155,7 +152,7 @@ export function defineRoute<const Path extends string, Query = undefined, Body =
   const misfit = method === 'GET' ? 'body' : 'paged'
   if (route[misfit])
     throw new TypeError(`Cannot define route ${route.operationId} because a ${method} has no '${misfit}'`)
-  // Drop the flags that make a regular expression stateful.
+  // Drop the flags that would make the regular expression stateful.
   const pattern = paged && { paged: new RegExp(paged, paged.flags.replace(/[gy]/g, '')) }
   return Object.freeze({ ...route, ...pattern }) as Route
 }
@@ -170,7 +167,7 @@ export function isIdempotent({ method, idempotent = true }: Route): boolean {
 }
 
 /**
- * Reads the `routes` option of a service. Routes with fewer parameters come first because they are more specific.
+ * Reads a service's `routes` option. More specific routes come first (the ones with fewer parameters).
  *
  * @throws `TypeError` if it isn't a list, two routes are the same operation, or the service doesn't have a scope
  */
@@ -188,13 +185,13 @@ export function readRoutes(given: readonly Route[] = [], owner: ScopeOwner): rea
   return Object.freeze(routes.sort((one, other) => paramsOf(one.path).length - paramsOf(other.path).length))
 }
 
-/** Returns the names of a path's parameters. */
+/** Returns a path's parameter names. */
 export function paramsOf(path: string): readonly string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
 /**
- * Rejects routes whose path or name is already used by an operation or another route.
+ * Rejects routes whose path or name is already taken by an operation or another route.
  *
  * @throws `TypeError`
  */
@@ -208,7 +205,7 @@ export function rejectTaken(
     const shape = path.replace(/\{\w+\}/g, '{}')
     const same = paths.get(shape) ?? path
     const all = [operationId, API_PATH + path, `${method} ${API_PATH}${path}`]
-    // Paths that only differ in the names of their parameters are the same.
+    // Paths that only differ in their parameter names are the same.
     const found = same === path ? all.find((name) => taken.has(name)) : API_PATH + same
     if (found !== undefined)
       throw new TypeError(`Cannot use route ${operationId} because ${found} exists already`)

@@ -4,13 +4,12 @@ import { oneOf } from '../base/host-input.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { PlainTable, Updated } from './record-reads.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
 const STATUSES = ['active', 'on_hold', 'completed', 'cancelled'] as const
-/** The ways to bill a project. */
 const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
-/** A project as returned by the API. */
+/** A project, as returned by the API. */
 export const ProjectSchema = v.object({
   id: field.id('proj', 'The project.'),
   name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
@@ -19,7 +18,7 @@ export const ProjectSchema = v.object({
   value: field.amount('The value of the project.', 12000),
 })
 
-/** The host's input. An import has all fields, `create` has all except the status. */
+/** The host's input. Imports have every field, `create` has all but the status. */
 const projectFields = {
   name: field.text(1, 200),
   status: oneOf(STATUSES),
@@ -29,16 +28,15 @@ const projectFields = {
 
 // --- Types ---
 
-/** A project. `value` is a number with up to three decimals. */
+/** A project. `value` is a number with up to three decimal places. */
 export type Project = v.InferOutput<typeof ProjectSchema>
 /** How a project is billed. */
 export type BillingType = (typeof BILLING_TYPES)[number]
-/** A project as returned to the host. */
+/** A project, as returned to the host. */
 export interface StoredProject extends Project, Updated {}
 
 // --- Columns ---
 
-/** The project columns. */
 const projectTable: PlainTable<'project', Project> = {
   kind: 'project',
   idKind: 'proj',
@@ -52,7 +50,7 @@ const projectTable: PlainTable<'project', Project> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 /** Project events by type. */
 export const projectEvents = {
@@ -62,9 +60,9 @@ export const projectEvents = {
   }),
 }
 
-// --- The resource ---
+// --- Resource ---
 
-/** The resource and its operations. For a create operation, add `create` with an input built by `inputOf()`. */
+/** The resource and its operations. To support creating projects, add `create` with an input built by `inputOf()`. */
 export const projects = {
   ...projectTable,
   fields: projectFields,

@@ -8,9 +8,9 @@ import type { NewNumber } from './document-numbers.ts'
 import type { ListedReads, StatusFilter, Updated } from './record-reads.ts'
 import type { Operations } from './route.ts'
 
-// --- Schemas (specification, section 2) ---
+// --- Schemas (section 2 of the spec) ---
 
-/** A proposal as returned by the API. */
+/** A proposal, as returned by the API. */
 export const ProposalSchema = v.object({
   id: field.id('prop', 'The proposal.'),
   number: field.prose(64, 'The number of the proposal, unique in the organization.', 'PROP-2026-0007'),
@@ -24,24 +24,24 @@ export const ProposalSchema = v.object({
 
 // --- Types ---
 
-/** A proposal. `version` starts at 1 and increases with each revision. Totals are numbers with up to three decimals. */
+/** A proposal. `version` starts at 1 and goes up with each revision. Totals have up to three decimal places. */
 export type Proposal = v.InferOutput<typeof ProposalSchema>
 
 /** A proposal to create. If `number` is a series, the store assigns the number. */
 export type ProposalRecord = Omit<Proposal, 'number'> & {
   readonly number: NewNumber
-  /** Number of decimals of the currency. Defaults to that of ISO 4217. */
+  /** The currency's number of decimal places. Defaults to the ISO 4217 value. */
   readonly minorUnits?: number
 }
 
-/** The fields of a proposal that can be changed. */
+/** The proposal fields that can be changed. */
 export interface ProposalChanges
   extends Partial<Pick<Proposal, 'status' | 'title' | 'total' | 'monthlyTotal' | 'currency'>> {
-  /** Number of decimals of the currency. Only used together with `currency`. */
+  /** The currency's number of decimal places. Only used together with `currency`. */
   readonly minorUnits?: number
-  /** If `true`, the change is a revision, which increases the version and removes the signature. */
+  /** If `true`, the change is a revision, which increments the version and removes the signature. */
   readonly isRevision?: boolean
-  /** The signature of an accepted proposal. */
+  /** An accepted proposal's signature. */
   readonly signature?: ProposalSignature
 }
 
@@ -51,7 +51,7 @@ export interface ProposalSignature {
   readonly signedAt: string
 }
 
-/** A proposal as returned to the host, including its signature. */
+/** A proposal as returned to the host, including the signature. */
 export interface StoredProposal extends Proposal, Updated {
   /** `null` until the client signs. A revision removes the signature. */
   readonly signature: ProposalSignature | null
@@ -59,7 +59,7 @@ export interface StoredProposal extends Proposal, Updated {
 
 // --- Columns ---
 
-/** A proposal including the fields that the API doesn't return. */
+/** A proposal, including the fields that the API doesn't return. */
 export interface ProposalRow extends Proposal {
   readonly minorUnits: number
   readonly signedBy: string | null
@@ -86,9 +86,9 @@ export const proposalTable: RecordTable<ProposalRow> = {
   },
 }
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
-/** Defines a proposal event. All four events contain the proposal after the change. */
+/** Defines a proposal event. All four of them contain the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
   return eventType(summary, description, {
     proposalId: field.id('prop', 'The proposal.'),
@@ -125,29 +125,30 @@ export const proposalEvents = {
 
 // --- Store ---
 
-/** Selects proposals. An absent property matches all of them. */
+/** Filters proposals. Omitted properties match everything. */
 export interface ProposalFilter extends StatusFilter {
-  /** The proposal's number. Matches one proposal at most. */
+  /** The proposal's number. Matches at most one proposal. */
   readonly number?: string | undefined
 }
 
 /** The part of a store that manages proposals. */
 export interface ProposalStore extends ListedReads<Proposal, StoredProposal, ProposalFilter> {
   /**
-   * Writes the proposal, its events and the idempotency entry in one transaction, with the given number or the next
-   * number of the given series.
+   * Writes the proposal, the events and the idempotency entry in one transaction, with the given number or series.
    *
-   * @throws `BusinessApiError` with code `already_exists` if another proposal of the organization has the number
+   * @throws `BusinessApiError` with code `already_exists` if another of the organization's proposals has the number
    */
   create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
 
-  /** Changes a proposal. Rejected with reason `too_fine` if a price would have more decimals than the currency. */
+  /**
+   * Changes a proposal. Rejected with reason `too_fine` if a price has more decimal places than the currency allows.
+   */
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 
-// --- Operations (specification, section 4) ---
+// --- Operations (section 4 of the spec) ---
 
-/** The operations on proposals. */
+/** The proposal operations. */
 export const proposalOperations: Operations = {
   ...proposalTable,
   about: 'What the organization offers to do.',

@@ -8,26 +8,26 @@ import { checkData, type EventOwner, eventTypes, findEvent } from './own-events.
 
 // --- Store ---
 
-/** The part of a store that publishes events which don't belong to one of the library's records. */
+/** The part of a store that publishes events that don't belong to any of the library's records. */
 export interface EventStore {
   /**
-   * Writes an event with a delivery for each matching endpoint, which is pending, or skipped if the endpoint is
-   * disabled. If the event id already exists, the first event is kept and nothing is sent again.
+   * Writes an event with a delivery for each matching endpoint. Deliveries are pending, or skipped if the endpoint is
+   * disabled. If the event id already exists, the existing event is kept and nothing is sent again.
    */
   publish(organizationId: string, event: EventRecord): Promise<void>
 }
 
-// --- Events of a host ---
+// --- Host events ---
 
-/** Only visible ASCII because the id is sent in a header. */
+/** Visible ASCII only, because the id is sent in a header. */
 const EVENT_ID = /^[!-~]{1,64}$/
 
 /**
- * Builds an event from the host's data. Fields that aren't in the schema are dropped.
+ * Builds an event from the host's data. Drops fields that aren't in the schema.
  *
  * @param owner the service with the host's event types
- * @param id the id chosen by the host. Publishing another event with the same id has no effect
- * @throws `BusinessApiError` with code `invalid_event`, which lists the invalid fields but not their values
+ * @param id the id chosen by the host. Publishing a second event with the same id has no effect
+ * @throws `BusinessApiError` with code `invalid_event`, listing the invalid fields but not the values
  */
 export function checkEvent(
   owner: EventOwner,

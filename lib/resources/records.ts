@@ -10,10 +10,9 @@ import { type ProposalStore, proposalOperations, proposalTable } from './proposa
 import type { PlainRecord, PlainStore } from './record-reads.ts'
 import { type Operations, type Route, routesOf, type Slice } from './route.ts'
 
-// Combines all resources. Imports, exports, privileges, deletions, the client's types and the memory store's
-// collections are derived from these lists.
+// All resources combined. Imports, exports, privileges, deletions, client types and memory collections use these lists.
 
-/** The resources with plain records. Both stores create their slices from the columns. */
+/** Resources with plain records. Both stores create their slices from the columns. */
 export const PLAIN_RESOURCES = { projects }
 
 type Plain = typeof PLAIN_RESOURCES
@@ -21,7 +20,7 @@ type Joined<One> = (One extends unknown ? (one: One) => void : never) extends (a
   ? All
   : never
 
-/** The events of plain records. */
+/** Events for plain records. */
 export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
   {},
   ...Object.values(PLAIN_RESOURCES).map(({ events }) => events),
@@ -29,7 +28,7 @@ export const plainEvents: Joined<Plain[keyof Plain]['events']> = Object.assign(
 
 type PlainKinds = { readonly [Name in keyof Plain as Plain[Name]['kind']]: Plain[Name] }
 
-/** The columns of all kinds of records in the order of imports and exports. A kind must follow those it refers to. */
+/** The columns of all record types, in import and export order. Each type must come after the types it references. */
 export const RECORD_TABLES = {
   business: businessTable,
   client: clientTable,
@@ -43,31 +42,30 @@ export const RECORD_TABLES = {
 /** A kind of record. */
 export type RecordKind = keyof typeof RECORD_TABLES
 
-/** All kinds of records in the order of {@link RECORD_TABLES}. */
+/** All kinds of records, in the same order as {@link RECORD_TABLES}. */
 export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 
-/** The fields of a record that have a column. */
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 
-/** Fields of a record that don't have a column. */
+/** Fields that don't have a column. */
 interface Beside {
   readonly client: { readonly businessId: string }
   readonly invoice: { readonly amountDue: string }
 }
 
-/** A record as it's stored. */
+/** A record, as stored. */
 export type RecordRow<Kind extends RecordKind> = FieldsOf<Kind> &
   (Kind extends keyof Beside ? Beside[Kind] : unknown)
 
-/** The slices of a store for plain records. */
+/** A store's slices for plain records. */
 export type PlainSlices = {
   readonly [Name in keyof Plain]: Plain[Name] extends RecordTable<infer Fields extends PlainRecord>
     ? PlainStore<Fields>
     : never
 }
 
-/** The slices of a store for all records. */
+/** A store's slices for all records. */
 export interface RecordSlices extends PlainSlices {
   readonly businesses: BusinessStore
   readonly clients: ClientStore
@@ -76,7 +74,7 @@ export interface RecordSlices extends PlainSlices {
   readonly proposals: ProposalStore
 }
 
-/** The input of each create operation. */
+/** The input for each create operation. */
 export interface CreateInputs extends PlainInputs {
   readonly clients: CreateClientInput
   readonly leads: CreateLeadInput
@@ -90,7 +88,7 @@ type PlainInputs = {
     : never
 }
 
-/** The operations of each resource (specification, section 4). */
+/** Each resource's operations (see section 4 of the spec). */
 const OPERATIONS = Object.entries<Operations>({
   clients: clientOperations,
   leads: leadOperations,
@@ -99,13 +97,13 @@ const OPERATIONS = Object.entries<Operations>({
   ...PLAIN_RESOURCES,
 }) as readonly (readonly [Resource, Operations])[]
 
-/** The kinds of records created by the API. This includes businesses because a new client has a new business. */
+/** The kinds of records that the API creates. This includes businesses, since every new client has a new business. */
 export const CREATED_KINDS: readonly RecordKind[] = [
   'business',
   ...OPERATIONS.flatMap(([, { kind, create }]) => (create ? [kind as RecordKind] : [])),
 ]
 
-/** Returns all operations under /api/v1, connected to their slices of the store. */
+/** Returns all operations under /api/v1, connected to the store's slices. */
 export function createRoutes(store: RecordSlices): readonly Route[] {
   return OPERATIONS.flatMap(([name, operations]) =>
     routesOf(name, operations, store[name] as object as Slice),

@@ -8,27 +8,27 @@ import type { ApiCreationOutcome, Creation, PreparedCreation } from '../writes/c
 import type { WriteContext } from '../writes/write-context.ts'
 import type { RecordTable } from './columns.ts'
 
-/** The declaration of an operation, used to serve it and to generate the OpenAPI document. */
+/** An operation's declaration, used to serve it and to generate the OpenAPI document. */
 interface Declaration {
   readonly path: string
   readonly operationId: string
   readonly tag: string
-  /** The scope that a key must have (specification, section 4). */
+  /** The scope that a key must have (see section 4 of the spec). */
   readonly scope: Scope
   readonly summary: string
   readonly description: string
-  /** The schema of a record in the response. */
+  /** Schema for a record in the response. */
   readonly representation: v.GenericSchema
-  /** The name of that schema in the OpenAPI document. */
+  /** The schema's name in the OpenAPI document. */
   readonly representationName: string
 }
 
 /** A `GET` operation that returns a page of records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
-  /** Describes the records. Used as the description of the tag. */
+  /** Describes the records. Used as the tag's description. */
   readonly about: string
-  /** The kind of the records' ids, used to validate `before`. */
+  /** The kind of record id, used to validate `before`. */
   readonly idKind: IdKind
   /** Reads a page for the key in `request`. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<unknown>>
@@ -38,22 +38,22 @@ export interface ListRoute extends Declaration {
 export interface CreateRoute extends Declaration {
   readonly method: 'POST'
   readonly input: v.GenericSchema
-  /** The name of the input schema in the OpenAPI document. */
+  /** The input schema's name in the OpenAPI document. */
   readonly inputName: string
-  /** Builds the record, its events and the response from validated input without writing anything. */
+  /** Builds the record, its events and the response from validated input, without writing anything. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
 }
 
-/** An operation of the API. */
+/** An API operation. */
 export type Route = ListRoute | CreateRoute
 
-/** The methods of a slice that operations call. */
+/** The slice methods that operations call. */
 export type Slice = Pick<ListRoute, 'admitAndList'> & Pick<CreateRoute, 'create'>
 
-/** The operations of a resource as declared in its file. All names are derived from the resource's name. */
+/** A resource's operations, as declared in its file. All names are derived from the resource name. */
 export interface Operations extends Pick<RecordTable, 'kind' | 'idKind'> {
-  /** Describes the records. Used as the description of the tag. */
+  /** Describes the records. Used as the tag's description. */
   readonly about: string
   /** An additional sentence for the list's description. */
   readonly note?: string
@@ -68,8 +68,8 @@ export function capital(name: string): string {
 }
 
 /**
- * Creates the input schema of a create operation from fields of the host's own calls. Descriptions and examples are
- * copied from the record's fields.
+ * Creates a create operation's input schema from the fields of the host's own calls, with the record's
+ * descriptions and examples.
  *
  * @example inputOf(ProjectSchema, { name: field.text(1, 200) })
  */
@@ -94,8 +94,8 @@ export function inputOf<Entries extends v.ObjectEntries>(
 }
 
 /**
- * Creates the operations of a resource, for example `GET /api/v1/clients` with the scope `clients:read`, and `POST`
- * with the scope `clients:write` if `create` is defined.
+ * Creates a resource's operations, for example `GET /api/v1/clients` with the scope `clients:read`, and if `create` is
+ * defined, `POST` with the scope `clients:write`.
  *
  * @param many the plural name, for example `clients`
  */

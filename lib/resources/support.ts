@@ -1,9 +1,9 @@
 import * as field from '../base/fields.ts'
 import { eventType } from '../writes/event-envelope.ts'
 
-// Support tickets are managed by the host. Only their events are published by this library.
+// The host manages support tickets. This library only publishes the events.
 
-// --- Events (specification, section 6) ---
+// --- Events (section 6 of the spec) ---
 
 const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
 

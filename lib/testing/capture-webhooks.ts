@@ -12,26 +12,26 @@ import { verifyWebhook } from '../webhooks/signature.ts'
 /** Options for `captureWebhooks`. @typeParam Own the host's events, for example `EventsOf<typeof service>` */
 export interface CaptureWebhooksOptions<Own extends object = object> {
   /**
-   * The developer settings, created with `localDevelopment`. Used to register the receiver as an endpoint of
-   * `organizationId`. Without them, your test has to register `url` and pass the endpoint's `secret` to `verifyWith`.
+   * Developer settings, created with `localDevelopment`, for registering the receiver as one of the organization's
+   * endpoints. If absent, your test has to register `url` and pass the endpoint's `secret` to `verifyWith`.
    */
   readonly settings?: CapturingSettings | undefined
-  /** The organization whose events are captured. Required with `settings`. */
+  /** The organization to capture events from. Required with `settings`. */
   readonly organizationId?: string | undefined
   /** The event types to register for. Requires `settings`. Defaults to all types. */
   readonly types?: readonly TypeIn<Own>[] | undefined
   /**
-   * Returns the response status for an event (200 to 599), and is called for each attempt. If it throws or returns
-   * anything else, the response is 500 and counts as a failure. Defaults to 204.
+   * Returns the response status for an event (200 to 599). Called on every attempt. If it throws or returns anything
+   * else, the response is a 500 and counts as a failure. Defaults to 204.
    */
   readonly answer?: ((event: Event<Own>) => number | Promise<number>) | undefined
-  /** The service, which determines the header names. Defaults to that of `settings`, or else the default names. */
+  /** The service, which determines the header names. Defaults to the service in `settings`, or the default names. */
   readonly service?: Service | undefined
-  /** The clock used to check the time of signatures. Defaults to `Date.now`. */
+  /** The clock for checking signature timestamps. Defaults to `Date.now`. */
   readonly clock?: Clock | undefined
 }
 
-/** The part of the developer settings used here. */
+/** The part of the developer settings that we use here. */
 export interface CapturingSettings {
   readonly service: Service
   readonly endpoints: {
@@ -50,7 +50,7 @@ export type EventOf<Type extends string, Own extends object = object> = Extract<
   { readonly type: Type }
 >
 
-/** A received webhook whose response was not 2xx. */
+/** A webhook we received but didn't respond to with a 2xx. */
 export interface FailedWebhook<Own extends object = object> {
   readonly event: Event<Own>
   readonly status: number
@@ -64,16 +64,16 @@ export interface CapturedWebhooks<Own extends object = object> extends AsyncDisp
   readonly url: string
   /** The id of the registered endpoint, or `null` without `settings`. */
   readonly endpointId: string | null
-  /** All received events with a 2xx response, without duplicates. */
+  /** Events that were received and got a 2xx, without duplicates. */
   readonly events: readonly Event<Own>[]
-  /** All verified webhooks to which `answer` responded with an error, including duplicates. */
+  /** Verified webhooks that `answer` responded to with an error, including duplicates. */
   readonly failures: readonly FailedWebhook<Own>[]
   /** Why requests were rejected, for example because of a wrong signature. */
   readonly refusals: readonly string[]
-  /** Sets the secret, or all secrets of a rotation, used to verify webhooks. */
+  /** Sets the secret for verifying webhooks, or all current secrets during a rotation. */
   verifyWith(secret: string | readonly string[]): void
   /**
-   * Waits for an event and returns the oldest one of a type that wasn't returned before.
+   * Waits for an event of the given type. Returns the oldest one that hasn't been returned before.
    *
    * @param options.timeoutMs timeout in milliseconds. Defaults to 5000
    * @throws Error on timeout, listing the events and rejected requests received instead
@@ -93,8 +93,8 @@ const NAMES: Names<CaptureWebhooksOptions> = {
 }
 
 /**
- * Receives webhooks on a port of 127.0.0.1 to test code that publishes events. Each webhook is signed, sent over a
- * socket and verified, as in production. Note: a delivery loop must be running.
+ * Receives webhooks on a local port (127.0.0.1) to test code that publishes events. Each webhook is signed, sent over a
+ * socket and verified, just like in production. Note: a delivery loop must be running.
  *
  * @typeParam Own your own event types and their data, for example `captureWebhooks<EventsOf<typeof service>>(…)`
  * @throws an error from the settings if the endpoint can't be registered
@@ -187,7 +187,7 @@ async function listen(server: Server): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   // Lets the process exit even if a test fails before calling `close`.
   server.on('connection', (socket) => socket.unref()).unref()
-  // It isn't a string because the server listens on a port.
+  // Not a string, because the server listens on a port.
   const { port } = server.address() as AddressInfo
   return `http://127.0.0.1:${port}/webhooks`
 }
@@ -204,7 +204,7 @@ async function end(server: Server): Promise<void> {
 /** Received events and pending calls. */
 interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
   fail(failure: FailedWebhook<Own>): void
-  /** Adds an event if it's new. */
+  /** Adds an event unless it's a duplicate. */
   take(event: Event<Own>): void
   refuse(reason: string): void
   next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>>

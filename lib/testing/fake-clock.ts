@@ -1,6 +1,6 @@
 import type { Clock } from '../base/ids.ts'
 
-/** A clock that only moves when you tell it to. Can be passed to any `clock` option because it's a function. */
+/** A clock that only moves when you tell it to. Works with any `clock` option because it's a function. */
 export interface FakeClock extends Clock {
   /**
    * Moves the clock forward.
@@ -9,13 +9,13 @@ export interface FakeClock extends Clock {
    * @throws `RangeError` for a negative or invalid value
    */
   advance(ms: number): void
-  /** Sets the clock, which can also go back. @param time a `Date`, ISO 8601, or milliseconds since 1970 (UTC) */
+  /** Sets the clock, forward or back. @param time a `Date`, ISO 8601, or milliseconds since 1970 (UTC) */
   set(time: Date | string | number): void
 }
 
 /**
  * Creates a clock for `createMemoryStore`, `createPlatform`, `createDeveloperSettings` and `verifyWebhook`, so you
- * don't have to wait for expiry, retries and idempotency windows. PostgreSQL stores use the database's clock instead.
+ * don't have to wait for expiry, retries or idempotency windows. PostgreSQL stores use the database's clock instead.
  *
  * @param start a `Date`, an ISO 8601 string, or milliseconds since 1970 (UTC). Defaults to the current time
  * @throws `RangeError` for an invalid time

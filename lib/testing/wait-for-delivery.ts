@@ -8,7 +8,7 @@ export interface WaitForDeliveryOptions {
   readonly organizationId: string
   /** The event's id, as returned by `publish` or found in a captured webhook. */
   readonly eventId: string
-  /** The endpoint to wait for. Defaults to all endpoints that receive the event. */
+  /** The endpoint to wait for. Defaults to every endpoint that receives the event. */
   readonly endpointId?: string | undefined
   /** Timeout in milliseconds. Defaults to 5000. */
   readonly timeoutMs?: number | undefined
@@ -25,13 +25,13 @@ const POLL_MS = 10
 const DELIVERIES_MAX = 1000
 
 /**
- * Waits until an event is delivered to one endpoint, or to all endpoints subscribed to its type. A delivery loop must
- * be running in this or another process.
+ * Waits until an event has been delivered to one endpoint, or to every endpoint subscribed to its type. A delivery loop
+ * must be running, in this process or another one.
  *
  * @param store any store, or an object with a `deliveries` slice
  * @returns the deliveries, newest first
- * @throws Error with the state of each delivery, either on timeout or as soon as one of them can't be delivered anymore
- *   (failed, skipped or cancelled)
+ * @throws Error with the state of each delivery on timeout, or as soon as one can no longer be delivered (failed,
+ *   skipped or cancelled)
  *
  * @example
  * ```ts

@@ -2,35 +2,35 @@ import type { KeyReservation } from './creation.ts'
 import type { EventRecord } from './event-envelope.ts'
 
 /**
- * A change to a record, including its events and idempotency key. The store checks the record's current state and then
+ * A change to a record, including the events and idempotency key. The store checks the record's current state, then
  * writes the idempotency entry, the record, the events and a delivery for each matching endpoint in one transaction.
- * Changes to the same record run one after the other, so the second one sees the result of the first.
+ * Changes to the same record run one at a time, so each change sees the previous result.
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The change's id. A change is only applied once, even if repeated after a lost result. */
+  /** The change's id. You can retry a change with the same id after losing a result, since it's only applied once. */
   readonly id: string
   readonly recordId: string
-  /** The states that allow the change, or `null` if all do. */
+  /** States in which the change is allowed, or `null` to always allow it. */
   readonly from: readonly string[] | null
-  /** The new values. Absent fields don't change. */
+  /** The new values. Omitted fields don't change. */
   readonly set: Changes
-  /** Templates (see `placeholders.ts`) in the order of the events. */
+  /** Templates (see `placeholders.ts`), in event order. */
   readonly events: readonly EventRecord[]
-  /** `null` if each new id is a new change. */
+  /** `null` if every call with a new id is a new change. */
   readonly idempotency: ChangeKeyReservation | null
 }
 
-/** Reserves an idempotency key for a change. A replay returns the record after the change as JSON. */
+/** Reserves an idempotency key for a change. A replay returns the changed record as JSON. */
 export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
 
 /**
  * The outcome of a change. Nothing was written unless it's `changed`.
  *
- * - `changed`: written by this call or by an earlier call with the same id. Contains the record after the change.
- * - `not_found`: the organization has no record with this id.
- * - `refused`: the record's state doesn't allow the change, or the change breaks another rule of the method.
- * - `replayed`, `mismatch`, `in_progress`: see `CreationOutcome`.
+ * - `changed`: Written by this call or an earlier call with the same id. Includes the changed record.
+ * - `not_found`: The organization doesn't have a record with this id.
+ * - `refused`: The record's state doesn't allow the change, or the change breaks one of the method's other rules.
+ * - `replayed`, `mismatch`, `in_progress`: See `CreationOutcome`.
  */
 export type ChangeOutcome<Representation, Reason extends string = never> =
   | { readonly outcome: 'changed'; readonly representation: Representation }

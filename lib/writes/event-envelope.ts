@@ -2,9 +2,9 @@ import * as v from 'valibot'
 import type { Template } from './placeholders.ts'
 import { toTimestamp, type WriteContext } from './write-context.ts'
 
-/** The body of the POST request to a subscriber (specification, section 6). */
+/** The body we POST to subscribers (see section 6 of the spec). */
 export interface EventEnvelope<Type extends string = string, Data = unknown> {
-  /** `evt_<ulid>`. Stays the same on every attempt, so subscribers can use it to deduplicate. */
+  /** `evt_<ulid>`. The same on every attempt, so subscribers can use it to dedupe. */
   readonly id: string
   readonly type: Type
   /** ISO 8601, UTC, with milliseconds. */
@@ -12,38 +12,38 @@ export interface EventEnvelope<Type extends string = string, Data = unknown> {
   readonly data: Data
 }
 
-/** An event as it's stored. */
+/** An event, as stored. */
 export interface EventRecord {
   readonly id: string
   readonly type: string
-  /** The envelope as a JSON string, built only once. These exact bytes are signed and sent on every attempt. */
+  /** The envelope as a JSON string. It's only built once, and every attempt signs and sends these exact bytes. */
   readonly body: string
   /**
-   * The W3C `traceparent` of the trace that wrote the event, or absent if there was none. It's kept for the delivery
-   * attempts. Methods that read events don't return it because traces belong to the operator.
+   * The W3C `traceparent` of the trace that wrote the event, kept for the delivery attempts. Absent if there was no
+   * trace. Methods that read events don't return it because traces belong to the operator.
    */
   readonly traceparent?: string
-  /** The id of the record that the event is about, if any. Used to find events and deliveries, but not returned. */
+  /** The id of the record that the event is about, if any. Used to look up events and deliveries, never returned. */
   readonly subjectId?: string
 }
 
-/** The schemas of a resource's event data by event type. */
+/** Schemas for a resource's event data, by event type. */
 export type EventSchemas = Readonly<
   Record<string, v.GenericSchema & { readonly subject: string; readonly entries: v.ObjectEntries }>
 >
 
-/** The texts that describe an event type in the OpenAPI document. */
+/** How the OpenAPI document describes an event type. */
 export type EventText = {
   /** A short description, for example "A client was created". */
   readonly summary: string
-  /** What the event means to a subscriber. */
+  /** The event's meaning for subscribers. */
   readonly description: string
 }
 
 /**
- * Defines an event type with its description in the OpenAPI document and the schema of its data.
+ * Defines an event type, including the description for the OpenAPI document and the data schema.
  *
- * @param entries the fields of `data`
+ * @param entries the fields in `data`
  * @param subject the field with the record's id, see `EventRecord.subjectId`. Defaults to the first field
  */
 export function eventType<Entries extends v.ObjectEntries>(
@@ -55,7 +55,7 @@ export function eventType<Entries extends v.ObjectEntries>(
   return Object.assign(v.pipe(v.object(entries), v.metadata({ summary, description })), { subject })
 }
 
-/** The schema of an event's data. Its metadata describes the event. */
+/** An event's data schema. The metadata describes the event. */
 export type EventSchema<Entries extends v.ObjectEntries> = { readonly subject: string } & v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
@@ -69,7 +69,7 @@ export function eventText(schema: v.GenericSchema): EventText {
   return { summary, description }
 }
 
-/** Builds an event from the library's own typed data. Data from the host is validated by `checkEvent`. */
+/** Builds an event from the library's own typed data. `checkEvent` validates data from the host. */
 export function buildEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
   owner: Schemas,
   type: Type,
@@ -97,22 +97,21 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
 /**
  * Builds event data with placeholders.
  *
- * @param known fields with a value or with the placeholder of a different name. All other fields get the placeholder
- *   with their own name, which refers to a field of the changed record or a value added by the method
+ * @param known fields with a value, or with a different field's placeholder. All the rest get a placeholder with the
+ *   field's own name, which stands for a field of the changed record or a value that the method adds
  */
 export function templateData(schema: EventSchemas[string] | undefined, known: object): object {
   const names = Object.keys(schema?.entries ?? {})
   return { ...Object.fromEntries(names.map((name) => [name, `\0${name}`])), ...known }
 }
 
-/** Matches an id of 1 to 64 characters that any store can keep. Placeholders start with NUL and don't match. */
+/** Matches an id of 1 to 64 characters that any store can keep. Doesn't match placeholders, which start with NUL. */
 const SUBJECT_ID = /^[^\0\p{Cs}]{1,64}$/u
 
 /**
- * Wraps validated data in an event envelope. The trace and the record's id aren't part of the envelope, and the trace
- * is never sent to subscribers.
+ * Wraps validated data in an event envelope, without the record's id or the trace. Subscribers never receive the trace.
  *
- * @param subject the data field that contains the id of the event's record, if any
+ * @param subject the data field that has the record's id, if any
  */
 export function toEventRecord(
   id: string,

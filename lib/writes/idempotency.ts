@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/json-text.ts'
 import type { CreationOutcome, KeyReservation } from './creation.ts'
 
-/** How long a key can be replayed after its first success, in ms (specification, section 4, rule 4). */
+/** How long a key can be replayed after it first succeeds, in ms (see section 4, rule 4 of the spec). */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
 
-/** Maximum length of a key in characters (specification, section 8). */
+/** Maximum key length in characters (see section 8 of the spec). */
 export const IDEMPOTENCY_KEY_MAX = 200
 
 /** Matches visible ASCII. Node.js joins repeated headers with a comma and a space, so they don't match. */
@@ -16,15 +16,15 @@ export function isIdempotencyKey(text: string): boolean {
   return KEY_PATTERN.test(text)
 }
 
-/** Returns the SHA-256 of a flat, validated input as canonical JSON, so the order of its fields doesn't matter. */
+/** Returns the SHA-256 of a flat, validated input as canonical JSON, so field order doesn't matter. */
 export function fingerprint(input: object): string {
   const fields = Object.keys(input).sort()
   return createHash('sha256').update(JSON.stringify(input, fields)).digest('hex')
 }
 
 /**
- * Returns the SHA-256 of a value as canonical JSON. Pass the value as it was sent and not its validated form, because
- * the host's schema may add the current time or return a `Map`, which can't be represented in JSON.
+ * Returns the SHA-256 of a value as canonical JSON. Pass the value as sent, not as validated, since the host's schema
+ * may add the current time or return a `Map`, which JSON can't represent.
  *
  * @returns `null` if {@link canonicalJson} doesn't support the value
  */
@@ -38,20 +38,20 @@ export function fingerprintOfJson(value: unknown): string | null {
 /** A request to run the host's own code once and store its reply. */
 export interface ReplyRequest {
   readonly organizationId: string
-  /** The caller's API key, checked a moment ago. Nothing runs if the key is no longer active. */
+  /** The caller's API key, checked just a moment ago. Nothing runs if it's no longer active. */
   readonly apiKeyId: string
-  /** The id of this call. */
+  /** This call's id. */
   readonly writeId: string
-  /** `null` if the code runs on every call. */
+  /** `null` to run the code on every call. */
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
 }
 
-/** The part of a store that keeps the replies of the host's own code. */
+/** The part of a store that keeps replies from the host's own code. */
 export interface ReplyStore {
   /**
-   * Reserves the key, runs `work` and stores its reply, all in the host's transaction. If another call uses the key at
-   * the same time, it waits up to `waitMs` for the first transaction to end. If `work` throws, the reservation is
-   * undone. The outcomes are the same as for a creation.
+   * Reserves the key, runs `work` and stores the reply, all in the host's transaction. A concurrent call with the same
+   * key waits up to `waitMs` for the first transaction to end. If `work` throws, the reservation is rolled back. The
+   * outcomes are the same as for a creation.
    *
    * @param work writes in the same transaction and returns the reply
    */

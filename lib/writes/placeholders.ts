@@ -1,17 +1,17 @@
-// A resource builds the events and the reply of a write before it calls the store. Some values are only known to the
-// store, for example the amount due after a payment or the number of a new invoice. The resource puts placeholders for
-// them into the JSON, and the store renders it in the statement that writes the record (see
-// business_api.render_template in sql/).
+// A resource builds a write's events and reply before calling the store. Only the store knows certain values, like the
+// amount due after a payment or a new invoice's number. The resource leaves placeholders for these values in the JSON,
+// and the store fills them in with the statement that writes the record (see business_api.render_template in sql/).
 
-/** A placeholder in JSON for a value set by the store. No other string starts with NUL because NUL is rejected. */
+/**
+ * A JSON placeholder for a value set by the store. No other string starts with NUL, because we reject NUL elsewhere.
+ */
 export type Placeholder = `\0${string}`
 
-/** An object in which each field is a value or a placeholder. */
+/** An object in which each field is either a value or a placeholder. */
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
- * Returns the placeholder for a field of the changed record or a value added by the method. The type parameter
- * restricts the name, so a typo doesn't compile.
+ * Returns the placeholder for a field of the changed record, or a value that the method adds. Typos don't compile.
  *
  * @example
  * ```ts
@@ -32,7 +32,7 @@ const PLACEHOLDER_JSON = /"\\u0000([^"\\]*)"/g
  *
  * @param record the record, whose fields are used as values
  * @param more additional values by name
- * @throws `Error` if a placeholder has no value, because it must not reach subscribers
+ * @throws `Error` if a placeholder has no value, since placeholders must never reach subscribers
  *
  * @example
  * ```ts
