@@ -13,9 +13,7 @@ export interface Prefetcher {
   readonly received: number
   /** `true` if the last claim was skipped because too many results are waiting to be written. */
   readonly isHeldUp: boolean
-  /**
-   * Milliseconds from the last claim until an endpoint's rate allows its next delivery, or `null` if none is waiting.
-   */
+  /** Milliseconds from the last claim until an endpoint's rate allows its next delivery, or `null` if none waits. */
   readonly nextInMs: number | null
   /** `true` while endpoints with a backlog are being throttled. */
   readonly isThrottling: boolean
