@@ -37,7 +37,7 @@ export interface Check {
 
 type Finding = Omit<Check, 'name'>
 
-/** Checks that the schema supports the server and database. */
+/** Checks that the server and database are compatible with the schema. */
 export function checkVersion(server: ServerState): Check {
   const fault = findServerFault(server)
   return fault === null

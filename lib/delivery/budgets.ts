@@ -10,7 +10,7 @@ export interface Budgets {
   readonly organization: number
   /** Returns the remaining capacity for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
-  /** Returns each slow queue's remaining capacity, filled in `slow` order until the shared budget is used up. */
+  /** Returns each slow queue's remaining capacity. The shared budget is handed out in `slow` order. */
   slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
 }
 

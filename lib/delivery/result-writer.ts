@@ -143,7 +143,7 @@ export function createResultWriter(
     }
   }
 
-  /** Drops results that were already rejected once. */
+  /** Moves a rejected result to the end, or drops it if this is the second time. */
   function moveToEnd(batch: readonly Ended[]): void {
     ended.splice(0, batch.length)
     ended.push(...batch.filter((one) => !refused.has(one)))

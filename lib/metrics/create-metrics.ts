@@ -25,8 +25,8 @@ export interface Metrics {
   /** Checks whether this process can do its work. Useful for readiness checks. Never rejects. */
   health(): Promise<Health>
   /**
-   * Returns queue counts for an organization or endpoint. You won't find these in the metrics, where they would need a
-   * label per organization.
+   * Returns queue counts for an organization or endpoint. These aren't part of the metrics, which would need a label
+   * per organization.
    *
    * @throws `BusinessApiError` with code `invalid_input` if the target has no organization. Also throws any
    * store errors

@@ -41,7 +41,7 @@ export interface PlatformOptions {
 
 /** Options for `publish`. */
 export interface PublishOptions {
-  /** The event's id, 1 to 64 visible ASCII characters. An existing event is never replaced. Defaults to a new id. */
+  /** The event's id, 1 to 64 visible ASCII characters. If the id exists, that event is kept. Defaults to a new id. */
   id?: string | undefined
 }
 

@@ -126,7 +126,7 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
 
 /**
  * Converts a TLS handshake error. In TLS 1.2, OpenSSL sends `handshake_failure` for both a missing client certificate
- * and a missing cipher. In the first case, we've already received its own certificate.
+ * and a missing cipher. In the first case, the server has already sent its own certificate.
  */
 export function toHandshakeError(error: Error, socket: TLSSocket | undefined): Error {
   const isAfterCertificate =

@@ -34,7 +34,7 @@ export interface ActivityQuery {
 
 /** Activity counts for a period. */
 export interface ActivityNumbers {
-  /** Number of deliveries that were delivered, not counting redeliveries. */
+  /** Number of deliveries that were delivered for the first time. */
   readonly delivered: number
   /** Number of deliveries that failed permanently without ever having been delivered. */
   readonly failed: number

@@ -162,7 +162,7 @@ function fromExport(line: unknown): unknown {
   return { kind, record: { ...record, ...more, ...signature } }
 }
 
-/** Adds what had already been written to the error. */
+/** Adds to the error how much had already been written. */
 function explainAfter(total: Total): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof BusinessApiError) || error.code === STORE_UNAVAILABLE) throw error
