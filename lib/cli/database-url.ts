@@ -3,8 +3,8 @@ import { connectionStringFault } from '../postgres/connection/source.ts'
 import { UsageError } from './failure.ts'
 
 /**
- * Validates a connection string. Errors never include the string because it has a password. They do include the host,
- * so we must make sure the host doesn't have part of the password in it.
+ * Validates a connection string. Errors never include the string because of the password. Since the host is included,
+ * we must make sure that no part of the password ends up in the host.
  *
  * @param source the variable's name, for messages
  * @throws `UsageError`

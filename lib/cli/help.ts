@@ -4,7 +4,7 @@ import type { Flag, Flags } from './flags.ts'
 import { dashed } from './names.ts'
 import { formatPairs, wrap, wrapParagraphs } from './text.ts'
 
-// Help for people who are new to a command: what it's for, its flags, and examples.
+// Help for people who are new to a command. Starts with the purpose, followed by flags and examples.
 
 const PROGRAM = 'business-api-kit'
 

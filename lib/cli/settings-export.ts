@@ -4,8 +4,8 @@ import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventNote } from '../webhooks/event-log.ts'
 
-// Exports an organization's settings as lines, including everything that the developer settings show. All of this is
-// read through a store, so digests, signing secrets and header values are never included.
+// Exports an organization's settings as lines, with everything the developer settings show. Everything is read through
+// a store, so digests, signing secrets and header values are never included.
 
 /** The kinds of lines that aren't records. Each kind comes after the kinds it refers to. */
 export const SETTINGS_KINDS = [

@@ -10,7 +10,7 @@ export interface Column<Row> {
 const GAP = 2
 /** Indentation of a row's continuation lines */
 const INDENT = 2
-/** If a column has less space than this, wrapping it takes more lines than moving it to its own line. */
+/** Minimum width for wrapping a column. Narrower columns take fewer lines when moved to a separate line. */
 const WRAPPED_MIN = 60
 
 /** A column with its cells. The first cell is the title. */

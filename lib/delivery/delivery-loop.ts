@@ -38,7 +38,7 @@ export interface DeliveryLoop extends AsyncDisposable {
    */
   start(): void
   /**
-   * Stops claiming, releases deliveries that haven't been attempted yet, and waits for in-flight attempts.
+   * Stops claiming, releases unattempted deliveries, and waits for in-flight attempts.
    *
    * @param options.timeoutMs how long to wait for attempts before interrupting them, in milliseconds. Any process can
    * retry interrupted attempts later. Defaults to 12,000, which is longer than any attempt. Stopping takes up to one

@@ -19,7 +19,7 @@ export interface InstallationGuard {
   guard(task: MaintenanceTask): MaintenanceTask
 }
 
-/** Check interval in milliseconds. It can take this long to resume after `adopt` or to notice a different database. */
+/** Check interval in milliseconds. Resuming after `adopt` or noticing another database can take this long. */
 const CHECK_EVERY_MS = 10_000
 
 /**

@@ -174,7 +174,7 @@ const UNREADABLE = {
   bodyExcerpt: '',
 } as const
 
-/** Wakes the loop when a retry is due, so it doesn't have to wait for the next poll. */
+/** Wakes the loop when a retry is due, instead of waiting for the next poll. */
 function wakeForRetries(results: readonly UntimedResult[], wakeUp: WakeUp): void {
   const retries = results.filter(({ outcome }) => outcome === 'retry')
   for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {

@@ -69,7 +69,7 @@ export function createNotifier({
     )
   }
 
-  /** Calls one of the host's listeners. It may be async even though its type says otherwise. */
+  /** Calls a host listener, which may be async even though the type says otherwise. */
   function callListener(name: string, call: () => unknown, onFailure: (failure: unknown) => void): void {
     const fail = (failure: unknown): void => {
       logger.error({ error: describeError(failure) }, `${name} failed`)

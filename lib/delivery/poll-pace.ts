@@ -4,8 +4,8 @@ import { TIMER_EARLY_MS } from './wake-up.ts'
 /** A loop is idle after this many milliseconds without a delivery. */
 const IDLE_AFTER_MS = 1000
 /**
- * An idle loop's poll interval in milliseconds. Commits wake it anyway, so it only polls for deliveries that become due
- * in other ways, such as an expired lease.
+ * An idle loop's poll interval in milliseconds. Commits wake the loop anyway, so polling is only for deliveries that
+ * become due in other ways, such as an expired lease.
  */
 const IDLE_POLL_MS = 1000
 

@@ -67,9 +67,9 @@ const TURN_MAX_MS = 60_000
 
 /**
  * Creates a loop's prefetcher. After a failed claim, it becomes careful and claims deliveries without content. The
- * reader then reads them one by one, which identifies an unreadable delivery without blocking the rest. This mode ends
- * once a careful claim's deliveries have all been read and none of them are suspect. If a claim hung, it also lasts for
- * at least 30 seconds.
+ * reader then reads each delivery separately to identify unreadable deliveries without blocking the rest. This mode
+ * ends once a careful claim's deliveries have all been read and there are no suspects, but no sooner than 30 seconds
+ * after a claim hung.
  *
  * @param concurrency maximum number of in-flight attempts
  */
@@ -113,7 +113,7 @@ export function createPrefetcher(
     }, Math.ceil(ms) + TIMER_EARLY_MS)
   }
 
-  /** Wakes the loop when a rate-limited endpoint can take its next delivery, so it doesn't have to wait for a poll. */
+  /** Wakes the loop when a rate-limited endpoint can take its next delivery, instead of waiting for the next poll. */
   function wakeIn(ms: number | null): void {
     nextInMs = ms
     clearTimeout(turn)

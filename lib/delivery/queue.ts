@@ -110,7 +110,7 @@ export function capacityOf(queue: EndpointQueue): number {
 
 /**
  * Resets an endpoint that was idle to the start limit, since it may be rate limited and reject anything above that in a
- * burst. It only takes a handful of attempts for a quick endpoint to get back to its limit.
+ * burst. A quick endpoint is back at the old limit after a handful of attempts.
  */
 export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): void {
   if (performance.now() - queue.usedAt < IDLE_MS) return

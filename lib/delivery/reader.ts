@@ -27,7 +27,7 @@ export interface Reader {
   drain(): readonly Unread[]
 }
 
-/** Reader callbacks. Each added delivery is passed to exactly one of them unless it's drained. */
+/** Reader callbacks. Unless drained, each delivery is passed to exactly one callback. */
 export interface ReadListener {
   onRead(delivery: Claimed): void
   /** The claim was lost, the endpoint was removed, or the lease is about to expire. */

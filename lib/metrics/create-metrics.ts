@@ -25,7 +25,7 @@ export interface Metrics {
   /** Checks whether this process can do its work. Useful for readiness checks. Never rejects. */
   health(): Promise<Health>
   /**
-   * Returns queue counts for an organization or endpoint. These aren't part of the metrics, which would need a label
+   * Returns queue counts for an organization or endpoint. Not part of the metrics because that would require a label
    * per organization.
    *
    * @throws `BusinessApiError` with code `invalid_input` if the target has no organization. Also throws any
@@ -39,8 +39,8 @@ export interface Metrics {
 const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
- * Creates this process's metrics. From this point on, they cover the requests to all APIs and the deliveries of all
- * loops. This only subscribes to `node:diagnostics_channel`. It doesn't open any connections or set any timers.
+ * Creates this process's metrics. From then on, counts requests to all APIs and deliveries by all loops. Only
+ * subscribes to `node:diagnostics_channel`, and doesn't open any connections or set any timers.
  *
  * @param store the store used by the API and the loop
  * @throws `TypeError` or `RangeError` for invalid options

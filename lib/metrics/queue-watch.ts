@@ -12,8 +12,8 @@ export interface QueueReading {
 }
 
 /**
- * Returns a function that reads the queue counts. At most one query runs at a time. All callers share its result, which
- * is cached for `maxAgeMs`, so the number of scrapes and probes doesn't matter.
+ * Returns a function that reads the queue counts. At most one query runs at a time. The result is shared by all callers
+ * and cached for `maxAgeMs`, so the number of scrapes and probes doesn't matter.
  */
 export function createQueueWatch(
   { deliveries, apiKeys }: MetricsStore,

@@ -15,7 +15,7 @@ import { IMPORT_FIELDS, PartFields, SignatureFields } from './import-records.ts'
 
 // Validates records to import.
 
-/** Fields that are derived or set by the store. Reads and exports include them, so we ignore them. */
+/** Fields that are derived or set by the store. Ignored, since reads and exports include them. */
 const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt']
 
 // --- Reading ---
@@ -59,7 +59,7 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    // These names come from an untrusted file, so only include the first few and truncate them.
+    // The file is untrusted, so only include the first few names, truncated.
     const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
     if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)

@@ -153,9 +153,9 @@ type Given<Schema extends v.GenericSchema> = {
  *   version 1 and a monthly total of 0. Only accepted proposals can have a signature.
  * - An `invoice` has decimal strings as amounts, which must match its status: a `paid` invoice has nothing due, a
  *   `partially_paid` or `overdue` invoice has something due, and on any other invoice nothing has been paid. `payments`
- *   must add up to `amountPaid`. Omit `payments` if you don't know them or import them separately.
- * - A `payment` belongs to a previously imported invoice, whose `amountPaid` already includes it, so it doesn't
- *   change the invoice. If the payment was reversed, `reversedBy` is the id of a payment with the negative amount.
+ *   must add up to `amountPaid`. Omit `payments` if they are unknown or imported separately.
+ * - A `payment` belongs to a previously imported invoice, whose `amountPaid` already includes the payment, so the
+ *   invoice doesn't change. If the payment was reversed, `reversedBy` is the id of a payment with the negative amount.
  */
 export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 

@@ -100,7 +100,7 @@ export interface InvoiceCalls extends PaymentCalls, Reads<StoredInvoice, Invoice
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
    * Marks issued and partially paid invoices as overdue, starting with the most overdue ones. Either call this on a
-   * schedule (and repeat while it returns `limit` invoices), or let the delivery loop do it. Publishes
+   * schedule (repeating the call while `limit` invoices are returned), or let the delivery loop do the work. Publishes
    * `invoice.overdue` for each invoice.
    *
    * @returns the invoices that this call marked as overdue

@@ -74,8 +74,8 @@ export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
     change: { readonly leadId: string; readonly leadScore: number | null } & CallOptions,
   ): Promise<Lead>
   /**
-   * Wins a lead and makes its business a client unless it already is one. Publishes `lead.stage_changed` if the lead
-   * wasn't already won, and `client.created` if there's a new client.
+   * Wins a lead and converts the business to a client, if necessary. Publishes `lead.stage_changed` if the lead wasn't
+   * already won, and `client.created` if there's a new client.
    *
    * @returns the lead, along with the client
    * @throws `BusinessApiError` with code `invalid_state` if the lead is lost

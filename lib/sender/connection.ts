@@ -176,9 +176,9 @@ function readTarget(
 }
 
 /**
- * Returns `true` if the other side closed an idle connection just as we were writing to it. That's nobody's fault, and
- * the next attempt would be 30 seconds away, so we retry right away. If the server did read the request, it'll get it
- * twice with the same event id, which can happen with any webhook.
+ * Returns `true` if the other side closed an idle connection just as we were writing to it. Neither side did anything
+ * wrong, and the next attempt would be 30 seconds away, so we retry right away. If the server did read the request,
+ * it's delivered twice with the same event id, as can happen with any webhook.
  */
 function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null

@@ -46,8 +46,8 @@ const NO_BYTES = Buffer.alloc(0)
 /**
  * Opens a connection that limits reading below TLS and HTTP, because both can loop endlessly without calling back, for
  * example over session tickets or blank lines.
- * The first piece of a response is passed on immediately. After that, all connections take turns. A connection doesn't
- * read from the system until it's its turn, so the other side has to wait.
+ * The first piece of a response is passed on immediately. After that, all connections take turns. Connections don't
+ * read from the system while waiting, which slows down the other side.
  *
  * @param turns the queue that all connections share
  */

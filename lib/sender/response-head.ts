@@ -23,7 +23,7 @@ const BLANK_LINES = /^(?:\r?\n)+/
 /** Headers with names that undici accepts, except for the two that define the body's length. */
 const PLAIN_HEADERS = String.raw`(?:(?!content-length:|transfer-encoding:)[\w!#$%&'*+.^${'`'}|~-]+:[^\r\n\0]*\r\n)*`
 const FRAMING_HEADER = String.raw`(?:content-length:[ \t]*\d{1,15}|transfer-encoding:[ \t]*chunked)[ \t]*\r\n`
-/** Matches heads that undici can read as is. It's a single expression because this runs for every attempt. */
+/** Matches heads that undici can read as is. A single expression, since this runs for every attempt. */
 const PLAIN_HEAD = new RegExp(
   String.raw`^HTTP/1\.[01] (?:(?:204|304)[^\r\n\0]*\r\n${PLAIN_HEADERS}|` +
     String.raw`(?!204|304)[2-5]\d\d[^\r\n\0]*\r\n${PLAIN_HEADERS}(?:${FRAMING_HEADER}${PLAIN_HEADERS})?)\r\n`,

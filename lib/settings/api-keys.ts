@@ -44,7 +44,7 @@ export interface ImportedApiKey<Scopes extends string = Scope>
 
 /** A newly created key. */
 export interface CreatedApiKey extends ApiKey {
-  /** The key itself. Store it now, since we only keep a digest and can't show it again. */
+  /** The key itself. Only returned once, since we only store a digest. */
   readonly key: string
 }
 
@@ -117,9 +117,9 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
   /**
-   * Creates a key with the same name, scopes and rate limit. The previous key stops working after the overlap period
-   * (by the store's clock), or when it expires if that's sooner. A key can only be rotated once, even if two calls
-   * race. After that, rotate its successor.
+   * Creates a key with the same name, scopes and rate limit. The previous key stops working at the end of the overlap
+   * period (by the store's clock) or at its expiry, whichever is sooner. A key can only be rotated once, even if two
+   * calls race. After that, rotate its successor.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id, `invalid_state` if
    * the key is revoked, expired or already rotated, `already_exists` if the new key's id was used before (see

@@ -49,8 +49,8 @@ export interface BackfillCalls {
    * Event ids (`evt_backfill_…`) are derived from the endpoint, type and record, so another backfill won't repeat any
    * event that is still retained (see the delivery loop's retention), no matter where the first one was interrupted.
    * Records are skipped if their creation event has already been sent to the endpoint or is about to be.
-   * An event is missed if its transaction published it before the endpoint was registered and commits after the
-   * backfill. Running another backfill after the commit sends only the missing events.
+   * An event is missed if a transaction published it before the endpoint was registered and commits after the backfill.
+   * Running another backfill after the commit sends only the missing events.
    * Records are processed in batches of 250, one statement each. After a batch, the call pauses for as long as the
    * batch took. Each backfill writes a single audit entry, or none if no events were created.
    *

@@ -71,7 +71,7 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   update(organizationId: string, endpointId: string, changes: EndpointUpdate<Type>): Promise<WebhookEndpoint>
 
   /**
-   * Pauses an endpoint. Its deliveries stay pending until you resume it.
+   * Pauses an endpoint. Deliveries stay pending until you resume the endpoint.
    *
    * @throws `BusinessApiError` with code `invalid_state` if the endpoint is disabled
    */
@@ -93,7 +93,7 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   /** Enables an endpoint and resets its failure count. Skipped deliveries stay skipped until you recover them. */
   enable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Permanently removes an endpoint and its secrets. Its delivery log is kept until it's purged. */
+  /** Permanently removes an endpoint and its secrets. The delivery log is kept until the next purge. */
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
@@ -102,8 +102,8 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
    *
    * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret, or if the
    * configured keys can't open the current secret. In that case, the delivery loop must have different keys and
-   * couldn't open the new secret either. With an overlap of 0, the current secret doesn't have to be opened, so you can
-   * replace it even if its key was lost
+   * couldn't open the new secret either. With an overlap of 0, the current secret doesn't have to be opened, so a
+   * secret can be replaced even after losing the key
    */
   rotateSecret(
     organizationId: string,

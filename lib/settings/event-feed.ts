@@ -5,7 +5,7 @@ import type { EventRecord } from '../writes/event-envelope.ts'
 
 // Returns each new event once, without needing an endpoint. We can't tell from times or ids which events are new,
 // because a transaction may commit an event long after publishing it, when newer ones have already been seen. Instead,
-// the feed keeps rereading a window of the log and remembers which ids it has seen. The store knows the latest time
+// the feed keeps rereading a window of the log and remembers all ids in the window. The store knows the latest time
 // such that all writes in progress at that time have finished. The window starts a minute before that time, so a long
 // transaction just makes the window longer, and no event is lost. The extra minute is for statements that wait between
 // reading the store's clock and their first write.

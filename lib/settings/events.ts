@@ -88,8 +88,8 @@ export interface EventSettings<Type extends string = EventType> {
 
   /**
    * Yields every event committed after the first call to `next`, even if its transaction commits after newer events.
-   * Backfill events are excluded because they are meant for a single endpoint. You don't need an endpoint to use this,
-   * it doesn't change anything, and it doesn't depend on the clocks of publishing processes.
+   * Backfill events are excluded because they are meant for a single endpoint. This is read-only, doesn't require an
+   * endpoint, and doesn't depend on the clocks of publishing processes.
    */
   follow(organizationId: string, options?: FollowOptions<Type>): AsyncIterable<EventRecord>
 }

@@ -33,7 +33,7 @@ export interface RateLimitSettings {
   resets(organizationId: string): Promise<Readonly<Record<string, number>>>
 
   /**
-   * Sets an organization's rate limit, which all of its API keys share. Effective with the next request. Pass `null` to
+   * Sets an organization's rate limit, shared by all of its API keys. Effective with the next request. Pass `null` to
    * return to the API's limit.
    *
    * @param rateLimit must be within {@link RATE_LIMIT_BOUNDS}

@@ -39,7 +39,7 @@ export interface SecretSettings {
    * counted as changed. You can stop at any point, repeat a round, and run it alongside deliveries, rotations and other
    * rounds. Previous secrets are dropped if their overlap period has ended. Since the secrets and headers themselves
    * don't change, there's no audit entry.
-   * Make sure all processes have the new key before the first call. Otherwise they can't open anything sealed with it.
+   * Make sure all processes have the new key before the first call, or they won't be able to open resealed credentials.
    * Plain text secrets are sealed if `allowPlaintextSecrets` is set, and counted as unopened if not.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` if there are no `secretKeys`

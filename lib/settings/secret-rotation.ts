@@ -17,7 +17,7 @@ export interface RotateSecretOptions extends Acting {
 
 /** An endpoint with its new signing secret. */
 export interface EndpointWithSecret extends WebhookEndpoint {
-  /** The signing secret. It's only available now, because it's stored sealed and no other call returns it. */
+  /** The signing secret. Only returned once, since the secret is stored sealed and no other call returns it. */
   readonly secret: string
 }
 

@@ -11,7 +11,7 @@ import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sen
 export interface ServiceHeaders {
   /** The header prefix, such as `X-SERVICE` in `X-SERVICE-Event-Id`. */
   readonly headerPrefix: string
-  /** If `true`, all endpoints get the Standard Webhooks headers, not only those that enabled them. */
+  /** If `true`, the Standard Webhooks headers are sent to all endpoints, even if not enabled for the endpoint. */
   readonly standardWebhooks: boolean
 }
 

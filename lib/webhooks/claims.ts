@@ -167,7 +167,7 @@ export interface AttemptResult extends ClaimRef, EndedAttempt {
   readonly delayMs: number
   /**
    * The backoff requested by the endpoint when it rejected the delivery (429, 503, or any failure with `Retry-After`),
-   * in milliseconds. `0` if it rejected the delivery without saying how long, `null` if this wasn't a rejection.
+   * in milliseconds. `0` for a rejection without a requested time, `null` if this wasn't a rejection.
    */
   readonly backOffMs: number | null
   /** How many milliseconds ago the attempt started and ended. */
@@ -188,7 +188,7 @@ export interface EndpointHealth
   extends EndpointRef,
     Pick<WebhookEndpoint, 'state' | 'failures' | 'failingSince' | 'disabledReason'> {
   /**
-   * `true` if these results took the endpoint past half of its failure limit, for the first time since its
+   * `true` if these results made the endpoint reach half of the failure limit for the first time since the
    * last success.
    */
   readonly isNewlyFailing: boolean
@@ -223,9 +223,9 @@ export interface ClaimStore {
    * know body sizes without reading the bodies, so a claim doesn't get slower with larger bodies.
    * A retried claim first returns the deliveries it already claimed. They count toward the capacity. Deliveries to
    * endpoints that have since been removed are omitted, and any that don't fit in `maxBytes` are released.
-   * Before claiming anything, the store reclaims deliveries with an expired lease. Their attempt still counts and is
-   * logged as `interrupted`. They're due again immediately, or fail with reason `interrupted` if it was the round's
-   * final attempt.
+   * Before claiming anything, the store reclaims deliveries with an expired lease. The attempt still counts and is
+   * logged as `interrupted`. The delivery is due again immediately, or fails with reason `interrupted` if this was the
+   * round's final attempt.
    */
   claim(request: ClaimRequest): Promise<Claims>
 
@@ -246,8 +246,8 @@ export interface ClaimStore {
   release(claims: readonly ClaimRef[]): Promise<void>
 
   /**
-   * Calls `onDue` shortly after new deliveries are written. That's immediate for anything this process commits through
-   * this store. For other processes it takes a few milliseconds, and requires the store to receive notifications. Calls
+   * Calls `onDue` shortly after new deliveries are written. Immediate for commits by this process through this store.
+   * Commits by other processes take a few milliseconds, and are only noticed if the store receives notifications. Calls
    * can be spurious or get lost, so loops still need to poll. Errors thrown by `onDue` are ignored.
    */
   watch(onDue: () => void): DeliveryWatch

@@ -199,8 +199,8 @@ export interface DeliveryStore extends ClaimStore {
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
   /**
-   * Same as `count`, but limited to deliveries that {@link DeliveryStore.recover} would accept: they must be finished,
-   * and their endpoint must still exist.
+   * Same as `count`, but limited to deliveries that {@link DeliveryStore.recover} would accept, meaning finished
+   * deliveries to existing endpoints.
    */
   countRecoverable(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 

@@ -179,9 +179,9 @@ export function judgeAddresses(
 }
 
 /**
- * Checks a hostname that failed to resolve. If it doesn't exist, we return the same result as for a blocked address to
- * avoid revealing which names exist in our network. If the DNS servers failed, the hostname is allowed because the
- * failure reveals nothing.
+ * Checks a hostname that failed to resolve. A nonexistent name gets the same result as a blocked address, to avoid
+ * revealing which names exist in our network. If the DNS servers failed, the hostname is allowed because the failure
+ * reveals nothing.
  */
 export function judgeUnresolved(
   hostname: string,

@@ -30,7 +30,7 @@ interface Choice extends Column {
   readonly input: v.GenericSchema
   /** The default for new endpoints. If missing, a value is required. */
   readonly initial?: unknown
-  /** If `true`, attempts need this value, so the SQL function `endpoint_target` returns it. */
+  /** If `true`, attempts need this value. Such values are returned by the SQL function `endpoint_target`. */
   readonly isSent?: true
 }
 
@@ -57,7 +57,7 @@ export const CHOICES = {
   },
   /**
    * Maximum number of deliveries per second across all processes, from 0.01 to 1,000, or `null` for no limit. Only
-   * set this if you know the receiver's limit, since we otherwise learn it from rejections. New endpoints default
+   * set this if you know the receiver's limit. By default, limits are learned from rejections. New endpoints default
    * to `null`.
    */
   maxPerSecond: { input: MaxPerSecondSchema, type: 'float8', initial: null },

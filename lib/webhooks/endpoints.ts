@@ -214,8 +214,8 @@ export interface EndpointStore {
   setState(request: EndpointMove): Promise<WebhookEndpoint | null>
 
   /**
-   * Removes an endpoint and its secrets. It's no longer listed, and nothing else is sent to it. Pending deliveries are
-   * skipped. The delivery log is kept until it's purged.
+   * Removes an endpoint and its secrets. The endpoint is no longer listed and gets no more deliveries. Pending
+   * deliveries are skipped. The delivery log is kept until the next purge.
    *
    * @returns `true` if the endpoint existed, or was already removed with the same entry
    */

@@ -1,6 +1,5 @@
-// A restored backup or staging copy still has production's pending deliveries. To keep a copy from sending them
-// again, the host can name its installation. The name is stored in the database, and delivery loops with a different
-// name wait.
+// A restored backup or staging copy still has production's pending deliveries. To prevent duplicates, the host can name
+// an installation. The name is stored in the database, and delivery loops with a different name wait.
 
 /** The installation that a database belongs to. */
 export interface Installation {
@@ -37,7 +36,7 @@ export interface Hold {
   readonly advice: string
 }
 
-/** Returns why a loop can't send from this database, or `null` if it can. */
+/** Returns why a loop can't use a database, or `null` if there's no reason not to. */
 export function holdOf(found: Installation, own: string | null): Hold | null {
   const { name, isMoved } = found
   if (name === own || (name === null && !isMoved)) return null

@@ -20,7 +20,7 @@ export interface EndpointFailingNotice extends EndpointRef {
 /** An endpoint was disabled because of failures. Not sent when an administrator disables an endpoint. */
 export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
-  /** `failing` if it exceeded the failure limit, `gone` if it responded with 410. */
+  /** `failing` if the failure limit was reached, `gone` after a 410. */
   readonly reason: 'failing' | 'gone'
   /** See {@link EndpointFailingNotice}. */
   readonly failures: number
@@ -110,9 +110,9 @@ export interface InstallationDiffersNotice {
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
 /**
- * A notice for operators, sent after its cause was written, by the process that wrote it. "Once" therefore means once
- * across all processes. Notices are lost if the process dies at that moment, and repeated if the database crashes and
- * loses attempts. The endpoint list, delivery log and key list always have the current state.
+ * A notice for operators, sent by the process that wrote the cause, right after writing. "Once" means once across all
+ * processes. Notices are lost if the process dies at that moment, and repeated if the database crashes and loses
+ * attempts. The endpoint list, delivery log and key list always have the current state.
  */
 export type Notice =
   | EndpointFailingNotice
@@ -158,7 +158,7 @@ export interface NoticeStore {
    * is claimed only once, unless the secret is rotated again or the key's expiry date changes. Omits secrets and keys
    * that have already expired, revoked keys, and secrets of removed endpoints.
    * Also erases previous secrets after their overlap period, up to the limit.
-   * If the token was used before, its notices are returned again if they still apply, plus new ones up to the limit.
+   * If the token was used before, the same notices are returned if they still apply, plus new ones up to the limit.
    */
   claimExpiring(request: ExpiryRequest): Promise<readonly ExpiryNotice[]>
 }

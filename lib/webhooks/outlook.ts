@@ -5,7 +5,7 @@ import type { DeliveryState } from './deliveries.ts'
 /** Maximum number of deliveries to count. No confirmation needs a higher number. */
 export const DELIVERY_COUNT_MAX = 10_000
 
-/** States worth recovering. The subscriber didn't receive these deliveries, and they weren't cancelled on purpose. */
+/** States worth recovering. These deliveries were neither received by the subscriber nor cancelled on purpose. */
 export const RECOVERABLE: readonly DeliveryState[] = ['failed', 'skipped']
 
 /** The deliveries affected by disabling or removing an endpoint. Counting stops at {@link DELIVERY_COUNT_MAX}. */

@@ -33,7 +33,7 @@ export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, al
 
 /** An endpoint's custom headers as stored. */
 export interface SealedHeaders {
-  /** The header names, in the order in which they were sealed. */
+  /** The header names, in sealing order. */
   readonly headerNames: readonly string[]
   /** `null` if there are no headers. */
   readonly sealedHeaders: string | null
@@ -60,8 +60,8 @@ export interface SecretSealer {
   /**
    * Opens a signing secret.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if its key is missing, if it was modified or sealed for
-   * another endpoint, or if it's plain text even though there are keys and plain text isn't allowed
+   * @throws `BusinessApiError` with code `secret_unavailable` if the key is missing, if the secret was modified or
+   * sealed for another endpoint, or if plain text isn't allowed and there are keys
    */
   unseal(sealed: string, ref: EndpointRef): string
 

@@ -52,7 +52,7 @@ export const doctor: Command = defineCommand({
   },
 })
 
-/** Runs all checks even if some of them fail, except for those that depend on a failed check. */
+/** Runs all checks even after failures, except checks that depend on a failed check. */
 async function runChecks(
   inspector: Inspector,
   here: {

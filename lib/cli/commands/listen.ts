@@ -100,7 +100,7 @@ function createForwarder(
   },
 ): Forwarder {
   const { owner: organizationId, url, secret, service, standardWebhooks } = given
-  // No need to seal the secret, since it never leaves this process.
+  // No need to seal a secret that never leaves this process.
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
   const target = {
