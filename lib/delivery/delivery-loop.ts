@@ -22,7 +22,7 @@ import type { DeliveryCounts } from './result-writer.ts'
 //   in flight  signed and sent. Ends with a response, at the deadline, or when `stop` times out
 //   ended      the result is waiting for the next batch. Once written, the delivery is up to the store again
 //
-// If a process dies, its claims end with their leases. Each one counts as an `interrupted` attempt and is due again.
+// If a process dies, each claim ends when the lease expires, counts as an `interrupted` attempt, and is due again.
 
 /** The queue counts across all processes, and this loop's attempts since it was created. */
 export interface DeliveryStats extends QueueCounts {

@@ -66,7 +66,7 @@ const QUICK_MS = 250
 const IDLE_MS = 1000
 /** An endpoint that hasn't responded for this many milliseconds is slow, even if none of its attempts have ended. */
 const SLOW_AFTER_MS = 1000
-/** Maximum number of deliveries per endpoint and claim. They form a burst that other endpoints have to wait for. */
+/** Maximum number of deliveries per endpoint and claim, since other endpoints have to wait for such a burst. */
 const BURST_MAX = 16
 
 /** Creates the queue for an endpoint that is new to this process. */

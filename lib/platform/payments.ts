@@ -21,7 +21,7 @@ export interface NewPayment extends CallOptions {
   readonly receivedAt?: Date | string | undefined
 }
 
-/** Reverses a payment, for example because of a mistake, a bounced check or a chargeback. */
+/** A payment reversal, for example after a mistake, a bounced check or a chargeback. */
 export interface NewReversal extends CallOptions {
   readonly invoiceId: string
   readonly paymentId: string

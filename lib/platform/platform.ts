@@ -41,7 +41,9 @@ export interface PlatformOptions {
 
 /** Options for `publish`. */
 export interface PublishOptions {
-  /** The event's id, 1 to 64 visible ASCII characters. If the id exists, that event is kept. Defaults to a new id. */
+  /**
+   * The event's id, 1 to 64 visible ASCII characters. An existing event with the same id is kept. Defaults to a new id.
+   */
   id?: string | undefined
 }
 

@@ -76,8 +76,8 @@ const CLIENT_OPTIONS: Client.Options = {
 
 /**
  * Loads undici and creates the TLS context that all connections share.
- * Each connection is an undici `Client`. We can't use undici's pools because they don't tell us whether an exchange
- * opened a connection or reused one. We need to know that to handle broken connections and to report timings.
+ * Each connection is an undici `Client`. We can't use undici's pools, which don't tell us whether an exchange opened or
+ * reused a connection. We need to know that to handle broken connections and to report timings.
  *
  * @param ca PEM certificate authorities. Defaults to Node's
  */
@@ -144,7 +144,7 @@ export async function loadConnections(
           return await post(exchange)
         } catch (error) {
           if (hasDialled || !wasClosedUnused(error, timings)) throw error
-          // The client lost its connection, so this opens a new one.
+          // The client lost the connection, so this opens another.
           return await post(exchange)
         }
       },
@@ -228,8 +228,7 @@ function receive(
       chunks.push(chunk)
       size += chunk.length
       if (size < EXCERPT_MAX_BYTES) return
-      // The body may never end. Closing the connection costs a handshake, but there's no limit to what reading on
-      // could cost.
+      // The body may never end. Closing the connection costs a handshake, but reading the rest could take forever.
       controller.abort(new Error('enough was read'))
     },
     onResponseEnd() {

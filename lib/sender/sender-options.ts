@@ -16,8 +16,8 @@ export interface WebhookSenderOptions extends DestinationOptions {
    */
   timeoutMs?: number | undefined
   /**
-   * Maximum number of connections per origin. Other attempts wait for a connection, which counts toward their timeout.
-   * Defaults to 256, just like a loop's concurrency, so endpoints with the same provider don't have to wait.
+   * Maximum number of connections per origin. Any further attempts wait for a connection, which counts toward the
+   * timeout. Defaults to 256, just like a loop's concurrency, so endpoints with the same provider don't have to wait.
    */
   maxConnectionsPerOrigin?: number | undefined
   /** The User-Agent header. Defaults to `business-api-kit/<version> (webhooks)`. */

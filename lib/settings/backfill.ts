@@ -44,8 +44,8 @@ export interface BackfillPart {
 export interface BackfillCalls {
   /**
    * Sends one event per existing record to a single endpoint. It's a creation event, except that `data` is the current
-   * record and `createdAt` is the time of the call. No other endpoint receives these events. They come after all of the
-   * organization's other deliveries.
+   * record and `createdAt` is the time of the call. No other endpoint receives these events. The organization's other
+   * deliveries come first.
    * Event ids (`evt_backfill_…`) are derived from the endpoint, type and record, so another backfill won't repeat any
    * event that is still retained (see the delivery loop's retention), no matter where the first one was interrupted.
    * Records are skipped if their creation event has already been sent to the endpoint or is about to be.

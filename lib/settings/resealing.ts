@@ -23,7 +23,7 @@ export interface ResealReport {
   readonly examined: number
   /** Number of endpoints whose signing secret or headers were resealed. */
   readonly resealed: number
-  /** Number of unchanged endpoints, because the configured keys can't open one of their credentials. */
+  /** Number of unchanged endpoints with a credential that the configured keys can't open. */
   readonly unopened: number
   /** Number of endpoints whose credentials were changed by another call in the meantime. Left for the next round. */
   readonly changed: number

@@ -51,7 +51,7 @@ export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** Maximum number of tests per organization and minute. Keeps users from flooding a server through us. */
+/** Maximum number of tests per organization and minute. Keeps users from using us to flood a server. */
 const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
 /** Creates the `sendTest` call. */

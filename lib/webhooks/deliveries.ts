@@ -110,7 +110,7 @@ export interface PurgeReport {
 
 /** A request to run the next batch of the purge that all delivery loops share. */
 export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' | 'limit'> {
-  /** The fraction of time all processes together may spend purging, 0.25. */
+  /** Fraction of time that all processes combined may spend purging, 0.25. */
   readonly share: number
 }
 

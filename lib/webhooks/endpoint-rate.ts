@@ -39,7 +39,7 @@ const RISE = 0.003
 const RISE_MAX = 0.7
 /** Multiplier applied to the rate after a rejection. */
 const CUT = 0.75
-/** Above the last rejection's rate times this factor, the rate rises fast again. */
+/** Once the rate exceeds the last rejection's rate by this factor, fast increases resume. */
 const BEYOND = 1.25
 /** Multiplier for the previous wait on a new back-off, so a few unlucky probes don't slow an endpoint down for good. */
 const EASE = 0.7

@@ -78,7 +78,7 @@ export interface RetentionBehindNotice {
 /**
  * Expired events can't be purged because a delivery from the same day is still open, for example because an endpoint
  * has been paused for longer than the retention period. Sent once per process and endpoint for as long as the
- * endpoint keeps a day from being dropped. If multiple endpoints have open deliveries in a day, they are reported one
+ * endpoint keeps a day from being dropped. Multiple endpoints with open deliveries in the same day are reported one
  * after the other.
  */
 export interface EventsKeptNotice extends EndpointRef {
@@ -110,7 +110,7 @@ export interface InstallationDiffersNotice {
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
 /**
- * A notice for operators, sent by the process that wrote the cause, right after writing. "Once" means once across all
+ * A notice for operators, sent right after its cause was written, by the same process. "Once" means once across all
  * processes. Notices are lost if the process dies at that moment, and repeated if the database crashes and loses
  * attempts. The endpoint list, delivery log and key list always have the current state.
  */

@@ -16,8 +16,8 @@ export interface QueueCounts {
   /** Deliveries to enabled endpoints that are due now. */
   readonly due: number
   /**
-   * How long the oldest due delivery has been due, in milliseconds, or 0 if none are due. Doesn't include backfill
-   * deliveries, since they wait for all of the organization's other deliveries.
+   * Milliseconds since the oldest due delivery became due, or 0 if nothing is due. Excludes backfill deliveries, which
+   * wait for all of the organization's other deliveries.
    */
   readonly oldestDueMs: number
   /** Deliveries waiting for a retry, to enabled or paused endpoints. */
