@@ -41,9 +41,7 @@ export interface PlatformOptions {
 
 /** Options for `publish`. */
 export interface PublishOptions {
-  /**
-   * The event's id, 1 to 64 visible ASCII characters. An existing event with the same id is kept. Defaults to a new id.
-   */
+  /** The event's id, 1 to 64 visible ASCII characters. An existing event with the id is kept. Defaults to a new id. */
   id?: string | undefined
 }
 
