@@ -24,7 +24,7 @@ export interface Delivery {
   readonly id: string
   readonly eventId: string
   readonly type: string
-  /** The id of the record that the event is about, such as an invoice; null for an event without a record. */
+  /** Id of the record that the event is about, such as an invoice, or `null` if there is none. */
   readonly subjectId: string | null
   readonly endpointId: string
   readonly state: DeliveryState
