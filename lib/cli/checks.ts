@@ -23,21 +23,21 @@ import { formatDuration } from './durations.ts'
 import { formatBounded, formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing.ts'
 
-/** A finding of `doctor`. */
+/** A `doctor` finding. */
 export interface Check {
-  /** A name for programs to rely on. It doesn't change between versions. */
+  /** A stable name that programs can rely on. */
   readonly name: string
-  /** `warn` means that it works now, but not well or not for much longer. */
+  /** `warn` means it works for now, but not well or not for much longer. */
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** The objects that the finding is about. */
+  /** The affected objects. */
   readonly details?: readonly string[]
   readonly advice?: string
 }
 
 type Finding = Omit<Check, 'name'>
 
-/** Checks that the server and database can be used for the schema. */
+/** Checks that the server and database are compatible with the schema. */
 export function checkVersion(server: ServerState): Check {
   const fault = findServerFault(server)
   return fault === null
@@ -46,10 +46,10 @@ export function checkVersion(server: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Maximum clock difference in milliseconds. Well below the 5 minutes after which subscribers reject signatures. */
+/** Maximum clock skew in milliseconds. Well below the 5 minutes after which subscribers reject signatures. */
 const CLOCK_FAIL_MS = 60_000
 
-/** Compares the clocks of the database and this machine. Signatures, leases and expiries depend on the database's. */
+/** Compares the database's clock with this machine's. Signatures, leases and expiries use the database's clock. */
 export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   const difference = Math.max(0, Math.abs(clockAheadMs) - clockErrorMs)
   const direction = clockAheadMs > 0 ? 'ahead of' : 'behind'
@@ -64,7 +64,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   }
 }
 
-/** Checks that the schema is the one for this version. */
+/** Checks that the schema matches this version. */
 export function checkMigrations(schema: SchemaState): Finding {
   const { current, latest, pending, newer, renamed } = schema
   const [first] = renamed
@@ -87,7 +87,7 @@ export function checkMigrations(schema: SchemaState): Finding {
 const GAP_ADVICE =
   'do not migrate: where the objects of the missing migrations exist (business-api-kit migrate --print, without a database), restore the rows of these migrations, else restore a backup'
 
-/** Checks that the schema wasn't changed outside the migrations. */
+/** Checks that the schema wasn't modified outside of the migrations. */
 export function checkSchema(drift: SchemaDrift | null): Finding {
   if (drift === null) {
     return {
@@ -119,10 +119,10 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
   }
 }
 
-/** When a lease ends, running loops release it within a second. */
+/** Running loops reclaim an expired lease within a second. */
 const LEASE_FAIL_MS = 60_000
 
-/** Checks for leases of dead processes that weren't taken over by others. */
+/** Checks for expired leases that no running process has reclaimed. */
 export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
   return {
@@ -135,7 +135,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
 const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
-/** Checks that due deliveries don't wait too long. */
+/** Checks that due deliveries don't have to wait too long. */
 export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'oldestDueMs'>): Finding {
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
   const message = `${formatBounded(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
@@ -149,7 +149,7 @@ export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'ol
 
 const DAYS_WARN_MS = 24 * 60 * 60_000
 
-/** Checks that there are tables for today's and tomorrow's events, and that no day's table or row is missing. */
+/** Checks that tables for today's and tomorrow's events exist, and that no day's table or row is missing. */
 export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding {
   if (unlisted.length > 0) {
     return {
@@ -189,7 +189,7 @@ export function checkDays({ aheadMs, unlisted, incomplete }: DaysState): Finding
 const LAG_WARN_MS = 60 * 60_000
 const LAG_FAIL_MS = 24 * 60 * 60_000
 
-/** Checks that the purge of old events is keeping up. */
+/** Checks that purging keeps up with old events. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
   if (lagMs === null) return { level: 'warn', message: 'the state of the purge is unknown' }
   if (retentionMs === null) return { level: 'ok', message: 'events are kept forever' }
@@ -205,13 +205,13 @@ export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionSta
   }
 }
 
-/** Formats a duration so that the `purge` command can parse it. */
+/** Formats a duration in a way that the `purge` command can parse. */
 function wholeSeconds(ms: number): string {
   const days = ms / 86_400_000
   return Number.isInteger(days) ? `${days}d` : `${Math.ceil(ms / 1000)}s`
 }
 
-/** Checks that the database belongs to this installation. @param own the name of this installation, if it has one */
+/** Checks that the database belongs to this installation. @param own this installation's name, if it has one */
 export function checkInstallation(found: Installation | null, own: string | undefined): Finding {
   const hold = found && holdOf(found, own ?? null)
   if (hold !== null) {
@@ -227,10 +227,10 @@ const SERVICE_ADVICE =
   "give every process and the command line the same 'service': --service, or BUSINESS_API_SERVICE"
 
 /**
- * Checks that imported keys can be used and that some active keys have the prefix of the service. Older keys may
- * have other prefixes.
+ * Checks that imported keys work, and that at least some active keys have the service's prefix (older keys may have a
+ * different one).
  *
- * @param counts the number of active keys by prefix. The prefix of imported keys is empty
+ * @param counts the number of active keys by prefix. Imported keys have an empty prefix
  */
 export function checkKeyPrefix(
   { '': imported = 0, ...keys }: Readonly<Record<string, number>>,
@@ -253,7 +253,7 @@ export function checkKeyPrefix(
   return { level: 'warn', message, advice: SERVICE_ADVICE }
 }
 
-/** Checks that the OpenAPI document at the service's address contains the names of the service. */
+/** Checks that the OpenAPI document at the service's URL has the service's names. */
 export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: Service): Promise<Finding> {
   const url = `${baseUrl}/openapi.json`
   const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(DOCUMENT_MS) }).catch(
@@ -283,14 +283,14 @@ export async function checkDocument({ baseUrl, headerPrefix, keyPrefix, name }: 
   }
 }
 
-/** How long to wait for the document, in milliseconds. */
+/** Timeout for fetching the document, in milliseconds. */
 const DOCUMENT_MS = 5000
 
 const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 const RESEAL_ADVICE = 'run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 
-/** Checks that the signing secrets can be opened with the given keys. */
+/** Checks that the given keys can open the signing secrets. */
 export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {
   const { total, unopened, open } = judgeSecrets(stored, secretKeys)
   if (unopened > 0) {
@@ -318,7 +318,7 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
   }
 }
 
-/** Checks that all organizations are on the shard that the map says they are on. */
+/** Checks that every organization is on the shard where the shard map puts it. */
 export function checkShard({ moving, left, foreign }: MisplacedOrganizations): Finding {
   if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is on its shard' }
   const counts = [

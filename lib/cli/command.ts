@@ -10,16 +10,16 @@ import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Command lines for people to copy, by what they are for. */
+/** Commands to copy and paste, keyed by what they do. */
 export type Examples = Readonly<Record<string, string>>
 
 interface CommandText {
   readonly name: string
-  /** Completes a sentence that starts with the name of the command. */
+  /** Completes a sentence that starts with the command's name. */
   readonly summary: string
-  /** Paragraphs that explain the command in more detail. */
+  /** Additional paragraphs about the command. */
   readonly about?: string
-  /** Placeholder for the argument, `ID` if it's required or `[ID]` if it's optional. Absent if there is no argument. */
+  /** The argument's placeholder, `ID` if required or `[ID]` if optional. Missing if there's no argument. */
   readonly argument?: string
   readonly examples: Examples
 }
@@ -30,8 +30,8 @@ export interface Command extends CommandText {
   /**
    * Runs the command.
    *
-   * @param args the words after the command's name
-   * @throws `UsageError` before anything was changed, and any other errors
+   * @param args everything after the command's name
+   * @throws `UsageError` before anything was changed, or any other error
    */
   run(args: readonly string[], terminal: Terminal): Promise<void>
 }
@@ -55,14 +55,14 @@ const COMMON_FLAGS = {
   json: toggle('one JSON value on stdout, for programs'),
 }
 
-/** Runs on all shards at the same time, or one after the other if the command asks for confirmation. */
+/** `parallel` runs on all shards at once, `in turn` on one after the other (for commands that ask for confirmation). */
 type OnShards = 'parallel' | 'in turn'
 
-/** Defines a command. Its `run` is called with the values of the flags. */
+/** Defines a command. `run` gets the flags' values. */
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
-    /** How to run a command that affects a whole database if there are several shards. Absent if it can't be. */
+    /** How to run a database-wide command if there are multiple shards. Missing if that isn't possible. */
     readonly onShards?: OnShards | ((values: Values<F>) => OnShards | null)
     run(values: Values<F>, session: Session): Promise<void>
   },
@@ -90,7 +90,7 @@ export function defineCommand<F extends Flags>(
           return await runOnEach(session, way === 'parallel', (each) => run(values, each))
         }
         if (shards.size > 0) {
-          // With DATABASE_URLS we ignore DATABASE_URL, because it may be a different database.
+          // Ignore DATABASE_URL if DATABASE_URLS is set, as it may be an unrelated database.
           const databaseUrl = typeof owner === 'string' ? await findDatabase(shards, owner) : undefined
           session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
         }
@@ -110,22 +110,22 @@ function readArgument([first = '', ...others]: readonly string[], placeholder: s
   return first
 }
 
-// --- The arguments ---
+// --- Arguments ---
 
 interface CommandLine {
-  /** The values of each flag by its name in the code. Flags without a value have an empty string. */
+  /** The values passed for each flag, by the flag's name in code. A flag that takes no value has an empty string. */
   readonly typed: ReadonlyMap<string, readonly string[]>
   readonly positionals: readonly string[]
 }
 
 /**
- * Parses the arguments of a command. Errors never contain a value, since it might be a secret.
+ * Parses a command's arguments. Errors never include a value, since it could be a secret.
  *
- * @throws `UsageError` with a message of one line
+ * @throws `UsageError` with a one-line message
  */
 function parseCommandLine(args: readonly string[], flags: Flags): CommandLine {
   const names = new Map(Object.keys(flags).map((name) => [dashed(name).slice(2), name]))
-  // We don't use strict mode, because its errors span several lines and suggest a syntax our commands don't support.
+  // Strict mode errors span multiple lines and suggest a syntax that our commands don't support.
   const { tokens } = parseArgs({
     args: [...args],
     options: describeOptions(flags),
@@ -175,7 +175,7 @@ function checkValue({ rawName, value, inlineValue }: OptionToken, takes: string 
   if (inlineValue && !rawName.startsWith('--')) {
     throw new UsageError(`Cannot read ${rawName} and its value in one word; write: ${rawName} ${takes}`)
   }
-  // The parser would use the next flag as the value.
+  // The parser would treat the next flag as the value.
   const isMissing = value === undefined || value === '' || (!inlineValue && /^-./.test(value))
   if (takes !== null && isMissing) throw new UsageError(`${rawName} needs a value: ${rawName} ${takes}`)
 }

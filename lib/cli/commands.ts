@@ -21,7 +21,7 @@ import { shards } from './commands/shards.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
 
-/** All commands, roughly in the order in which a new user needs them. */
+/** All commands, roughly in the order a new user needs them. */
 export const COMMANDS: readonly (Command | Group)[] = [
   migrateCommand,
   grants,

@@ -8,14 +8,14 @@ import { UsageError } from './failure.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
 import { parseNumber } from './rate.ts'
 
-// Flags that are shared by several commands.
+// Shared flags
 
 /** The organization that the record belongs to. */
 export const organization: Flag<string> = required(
   orVariable('BUSINESS_API_ORGANIZATION', { ...text('O', "the organization's id"), short: 'o' }),
 )
 
-/** The person or program that makes a change. */
+/** Who makes the change, a person or a program. */
 export const actor: Flag<string> = {
   ...text('NAME', "who makes the change, for the audit log; default: 'cli'"),
   read: ([given = 'cli']) => given,
@@ -26,18 +26,18 @@ export function eventTypeFlag(help: string): Flag<string | undefined> {
   return choice('TYPE', help, eventTypes)
 }
 
-/** Flags of commands that list something in pages. */
+/** Flags for commands that page through a list. */
 export const PAGE_FLAGS = {
   limit: parsed('N', 'how many rows, 1 to 200; default: 50', parseWhole),
   before: text('ID', 'the next page: the id at the end of the previous page'),
 }
 
-/** Flags of commands that print a table. */
+/** Flags for commands that print a table. */
 export const TABLE_FLAGS = {
   wide: toggle('one line for each row, even if the terminal is narrower'),
 }
 
-/** Flags of commands that check webhook destinations. */
+/** Flags for commands that check webhook destinations. */
 export const DESTINATION_FLAGS = {
   allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
   allowHttp: toggle('allow webhooks over http: for development'),
@@ -57,7 +57,7 @@ function parseRanges(given: string, source: string): readonly string[] {
   )
 }
 
-/** The name of the installation that a loop belongs to. */
+/** The name of the loop's installation. */
 export const installation: Flag<string | undefined> = orVariable(
   'BUSINESS_API_INSTALLATION',
   parsed(
@@ -70,15 +70,15 @@ export const installation: Flag<string | undefined> = orVariable(
   ),
 )
 
-/** A limit per organization. If you have raised it in your own code, you have to pass it here as well. */
+/** A per-organization limit. If your own code raises the limit, pass the same value here. */
 export function maxFlag(variable: string, help: string): Flag<number | undefined> {
   return orVariable(variable, parsed('N', help, parseWhole))
 }
 
 /**
- * How long a replaced key or secret remains active.
+ * How long a replaced key or secret stays active.
  *
- * @param both describes the overlap, for example "both keys are in force"
+ * @param both describes the overlap period, for example "both keys are in force"
  */
 export function overlapFlag(both: string): Flag<number | undefined> {
   return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
@@ -91,10 +91,10 @@ function parseOverlap(given: string, source: string): number {
   throw new UsageError(`Cannot use ${source} because it must be at most 30d`)
 }
 
-/** The ULID used for ids in examples. */
+/** The ULID used in example ids. */
 export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'
 
-/** Flags for an organization's choices about an endpoint. Used by both `endpoints add` and `endpoints update`. */
+/** Flags for the endpoint choices, used by `endpoints add` and `endpoints update`. */
 export const CHOICE_FLAGS = {
   description: text('TEXT', 'a descriptive name'),
   maxPerSecond: parsed(
@@ -106,7 +106,7 @@ export const CHOICE_FLAGS = {
 
 type Others<Given> = Omit<Given, keyof EndpointChoices>
 
-/** Separates an organization's choices about an endpoint from all other flags. */
+/** Separates the endpoint choices from all other flags. */
 export function splitChoices<Given extends object>(
   given: Given,
 ): {

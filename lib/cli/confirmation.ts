@@ -6,18 +6,18 @@ import { formatCount } from './progress.ts'
 import type { Session } from './session.ts'
 import { wrap } from './text.ts'
 
-// Commands that delete or stop something first show how much is affected and ask for confirmation. This way a typo
+// Commands that delete or stop something first show how much is affected and ask for confirmation. That way, a typo
 // doesn't cost an organization its events.
 
-/** Flags of commands that ask for confirmation. */
+/** Flags for commands that ask for confirmation. */
 export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun: Flag<boolean> } = {
   yes: toggle("don't ask for confirmation; required without a terminal"),
   dryRun: toggle('only show what would happen'),
 }
 
-/** What a command is going to do. */
+/** What a command is about to do. */
 export interface Consequence {
-  /** Whole sentences, for example `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
+  /** Full sentences, for example `Erases 808 events of 12 organizations, 31 failed deliveries among them.` */
   readonly text: string
   /** The same for programs, for example `{ events: 808, organizations: 12, failed: 31 }`. */
   readonly facts: object
@@ -26,7 +26,7 @@ export interface Consequence {
 /**
  * Returns `1 event`, `808 events` or `10,000 and more events`.
  *
- * @param isPartial whether counting stopped before the end
+ * @param isPartial whether counting stopped early
  */
 export function countOf(
   count: number,
@@ -38,12 +38,11 @@ export function countOf(
 }
 
 /**
- * Asks for confirmation unless `--yes` was passed. With `--dry-run`, prints the consequence as the result
- * of the command.
+ * Asks for confirmation unless `--yes` was passed. With `--dry-run`, prints the consequence as the command's result.
  *
- * @param find finds out the consequence. Not called with `--yes`
- * @returns `false` if this is a dry run, which is complete now
- * @throws {@link Failure} unless the answer is yes, `UsageError` if there is no terminal to ask on
+ * @param find determines the consequence. Not called with `--yes`
+ * @returns `false` for a dry run, which is now complete
+ * @throws {@link Failure} unless the answer is yes, `UsageError` if there's no terminal to ask on
  */
 export async function confirm(
   session: Session,

@@ -10,9 +10,9 @@ import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { type Consequence, countOf } from './confirmation.ts'
 import { formatDuration } from './durations.ts'
 
-// The consequences to show when a command asks for confirmation.
+// What to show when a command asks for confirmation.
 
-/** For cancelling all pending deliveries. */
+/** Consequence of cancelling all pending deliveries. */
 export function ofCancelling(queue: QueueCounts, found: Installation | null): Consequence {
   const pending = pendingOf(queue)
   return {
@@ -21,7 +21,7 @@ export function ofCancelling(queue: QueueCounts, found: Installation | null): Co
   }
 }
 
-/** For adopting a database. */
+/** Consequence of adopting a database. */
 export function ofAdopting(name: string | null, found: Installation | null, queue: QueueCounts): Consequence {
   const pending = pendingOf(queue)
   const becomes = name === null ? 'be known as it is' : `belong to the installation '${name}'`
@@ -31,12 +31,12 @@ export function ofAdopting(name: string | null, found: Installation | null, queu
   }
 }
 
-/** Each of these counts is exact up to 10,000. */
+/** Each count is exact up to 10,000. */
 function pendingOf({ due, backingOff, paused, sending }: QueueCounts): number {
   return due + backingOff + paused + sending
 }
 
-/** For revoking a key. @throws `BusinessApiError` with code `not_found` if the organization has no key with this id */
+/** Consequence of revoking a key. @throws `BusinessApiError` with code `not_found` if the key doesn't exist */
 export async function ofRevokingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -47,7 +47,7 @@ export async function ofRevokingKey(
   return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
 }
 
-/** For rotating a key. @throws `BusinessApiError` with code `not_found` if the organization has no key with this id */
+/** Consequence of rotating a key. @throws `BusinessApiError` with code `not_found` if the key doesn't exist */
 export async function ofRotatingKey(
   settings: DeveloperSettings<string, string>,
   owner: string,
@@ -104,7 +104,7 @@ export async function countEndpoint(
   return { endpoint, ...(await readOutlook(settings, owner, endpointId)) }
 }
 
-/** For removing an endpoint. */
+/** Consequence of removing an endpoint. */
 export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   const unrecoverable = `${countOf(recoverable, 'failed or skipped delivery', 'failed or skipped deliveries')}`
@@ -114,7 +114,7 @@ export function ofRemoving({ endpoint, waiting, recoverable }: CountedEndpoint):
   }
 }
 
-/** For disabling an endpoint. */
+/** Consequence of disabling an endpoint. */
 export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence {
   const { id, url } = endpoint
   return {
@@ -123,7 +123,7 @@ export function ofDisabling({ endpoint, waiting }: CountedEndpoint): Consequence
   }
 }
 
-/** For rotating an endpoint's signing secret. */
+/** Consequence of rotating an endpoint's signing secret. */
 export function ofRotatingSecret(
   { endpoint, waiting }: CountedEndpoint,
   overlapMs: number = OVERLAP_MS,
@@ -144,7 +144,7 @@ function describeWaiting(count: number): string {
 }
 
 /**
- * For recovering deliveries.
+ * Consequence of recovering deliveries.
  *
  * @param disabled ids of the disabled endpoints
  */
@@ -166,7 +166,7 @@ export function ofRecovering(
   }
 }
 
-/** For purging events. @param age the age as it was typed, for example `30d` */
+/** Consequence of purging events. @param age the age as typed, for example `30d` */
 export function ofPurging(preview: PurgePreview, age: string): Consequence {
   const { events, organizations, failed, isPartial } = preview
   const count = (number: number, noun: string): string => countOf(number, noun, `${noun}s`, isPartial)

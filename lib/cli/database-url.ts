@@ -3,10 +3,10 @@ import { connectionStringFault } from '../postgres/connection/source.ts'
 import { UsageError } from './failure.ts'
 
 /**
- * Validates a connection string. Errors never contain the string because it includes a password. They do contain the
- * host, so we have to make sure that it doesn't include part of the password.
+ * Validates a connection string. Errors never include the string because of the password. Since the host is included,
+ * we must make sure that no part of the password ends up in the host.
  *
- * @param source the name of the variable for messages
+ * @param source the variable's name, for messages
  * @throws `UsageError`
  */
 export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'): string {
@@ -19,14 +19,14 @@ export function readDatabaseUrl(url: string | undefined, source = 'DATABASE_URL'
   return url
 }
 
-/** Only matches before a name, because a connection string can list several hosts separated by commas. */
+/** Only matches before a name, because a connection string can have multiple hosts separated by commas. */
 const NEXT_NAME = /,\s*(?=[^,=/]*=[^,=/]*:\/\/)/
 const SHARD = /^\s*([a-z0-9][a-z0-9_-]{0,62})=(?!.*:\/\/.*:\/\/)(\S*)\s*$/
 
 /**
- * Parses `a=postgres://…,b=postgres://…`. Errors never contain any part of it because of the passwords.
+ * Parses `a=postgres://…,b=postgres://…`. Errors never include any part of this because of the passwords.
  *
- * @returns the connection strings by name of the shard. Empty if there is no string
+ * @returns the connection strings by shard name. Empty if there are none
  * @throws `UsageError`
  */
 export function readDatabaseUrls(text: string | undefined): ReadonlyMap<string, string> {

@@ -10,12 +10,12 @@ import type { Installation } from '../webhooks/installation.ts'
 import { Failure } from './failure.ts'
 import type { Session } from './session.ts'
 
-// Functions that connect a command to the database. They always close their connections.
+// Connects commands to the database. Connections are always closed.
 
-/** Enough for large tables, while still short enough for an operator to wait. */
+/** Long enough for large tables, but short enough for an operator who is waiting. */
 const STATEMENT_TIMEOUT_MS = 30_000
 
-/** Calls a function with an inspector, which works for any database, including one that has never been migrated. */
+/** Calls a function with an inspector, which works with any database, even one that was never migrated. */
 export async function withInspector<Result>(
   url: string,
   work: (inspector: Inspector) => Promise<Result>,
@@ -28,7 +28,7 @@ export async function withInspector<Result>(
   }
 }
 
-/** Calls a function with a store. Works behind a pooler in transaction mode, since nothing has to be prepared. */
+/** Calls a function with a store. Works behind a transaction-mode pooler, since nothing needs to be prepared. */
 export async function withStore<Result>(
   session: Session,
   work: (store: PostgresStore) => Promise<Result>,
@@ -49,12 +49,12 @@ export async function withStore<Result>(
   }
 }
 
-/** Reads the installation the database belongs to, or `null` if no loop has been started yet. Writes nothing. */
+/** Reads the database's installation, or `null` if no loop has started yet. Doesn't write anything. */
 export function readInstallation(session: Session): Promise<Installation | null> {
   return withInspector(session.databaseUrl(), (inspector) => inspector.installation())
 }
 
-/** Calls a function with the calls for an organization's administrators. */
+/** Calls a function with the developer settings. */
 export function withSettings<Result>(
   session: Session,
   work: (settings: DeveloperSettings<string, string>) => Promise<Result>,
@@ -64,8 +64,7 @@ export function withSettings<Result>(
 }
 
 /**
- * @throws {@link Failure} if the schema doesn't match this version. Otherwise statements would fail
- * with confusing errors
+ * @throws {@link Failure} if the schema doesn't match this version, because statements would fail with confusing errors
  */
 export async function requireSchema(url: string): Promise<void> {
   const schema = await withInspector(url, (inspector) => inspector.schema())

@@ -1,7 +1,7 @@
 import { isIsoMoment } from '../base/fields.ts'
 import { UsageError } from './failure.ts'
 
-// Parses and formats durations and times for people.
+// Parses and formats durations and times for humans.
 
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -14,7 +14,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const DURATION = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d|w)$/
 
-/** A century. Databases can't handle much longer intervals. */
+/** A century. Databases can't handle intervals much longer than this. */
 const DURATION_MAX_MS = 36_500 * 86_400_000
 
 /** Parses a duration such as `90s`, `30m`, `24h`, `7d` or `0` to milliseconds. @throws `UsageError` */
@@ -27,7 +27,7 @@ export function parseDuration(text: string, source: string): number {
 }
 
 /**
- * Returns `false` for `never`. Otherwise the same as {@link parseDuration}, but `0` is invalid.
+ * Returns `false` for `never`. Otherwise like {@link parseDuration}, except that `0` is invalid.
  *
  * @throws `UsageError`
  */
@@ -41,8 +41,7 @@ export function parseRetention(text: string, source: string): number | false {
 }
 
 /**
- * Parses a time in the past. Can be `24h` for 24 hours ago, a day in UTC such as `2026-01-31`, or ISO 8601 with
- * a time zone.
+ * Parses a past time, which can be `24h` (24 hours ago), a UTC date such as `2026-01-31`, or ISO 8601 with a time zone.
  *
  * @throws `UsageError`
  */
@@ -51,7 +50,7 @@ export function parsePast(text: string, source: string): Date {
 }
 
 /**
- * Parses a time in the future. Can be `90d` for 90 days from now, a day in UTC, or ISO 8601 with a time zone.
+ * Parses a future time, which can be `90d` (90 days from now), a UTC date, or ISO 8601 with a time zone.
  *
  * @throws `UsageError`
  */
@@ -67,7 +66,7 @@ function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
   const moment = ms === null ? new Date(text.toUpperCase()) : new Date(Date.now() + direction * ms)
   const isReadable = ms !== null || (DAY.test(text) ? isIsoMoment(`${text}T00:00Z`) : isIsoMoment(text))
-  // This is also false if the time is invalid.
+  // `false` for an invalid time as well.
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(
@@ -97,12 +96,12 @@ function join(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`
 }
 
-/** Formats a timestamp of the library without milliseconds, for example `2026-01-31 09:00:00Z`. */
+/** Formats one of our timestamps without milliseconds, for example `2026-01-31 09:00:00Z`. */
 export function formatMoment(timestamp: string): string {
   return timestamp.replace('T', ' ').replace(/\.\d+Z$/, 'Z')
 }
 
-/** Returns the current time for a line of output, for example `09:00:01Z`. */
+/** Returns the current time for use in a line of output, for example `09:00:01Z`. */
 export function formatNow(): string {
   return `${new Date().toISOString().slice(11, 19)}Z`
 }

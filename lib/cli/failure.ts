@@ -4,7 +4,7 @@ import { connectionFault } from '../postgres/connection/connection-fault.ts'
 import { describeTarget, readTarget } from '../postgres/connection/target.ts'
 import { dashed } from './names.ts'
 
-/** The command line is invalid or incomplete. Nothing was changed. The exit code is 2. */
+/** The command line is invalid or incomplete, and nothing was changed. The exit code is 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -16,12 +16,12 @@ export class Failure extends Error {
 
 /** How a failed process ends. */
 export interface FailureReport {
-  /** A single line that doesn't contain secrets. */
+  /** A single line with no secrets in it. */
   readonly line: string
   readonly exitCode: 1 | 2
 }
 
-/** Describes a failure in a single line without a stack trace or connection string. */
+/** Describes a failure in a single line, without a stack trace or connection string. */
 export function describeFailure(error: unknown): FailureReport {
   const { text, exitCode } = judge(error)
   const inWords = text.replaceAll('the connection string', 'DATABASE_URL').replaceAll(/\s+/g, ' ')
@@ -36,7 +36,7 @@ function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 
   const fault = connectionFault(error)
   if (fault !== null) return { text: `Cannot reach PostgreSQL: ${fault}`, exitCode: 1 }
   const [, option] = /^Cannot use option '(\w+)/.exec(error.message) ?? []
-  // The options of the library are flags on the command line.
+  // Library options are flags on the command line.
   if (option)
     return {
       text: error.message.replace(`option '${option}'`, dashed(option.replace(/Ms$/, ''))),
@@ -51,12 +51,12 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
     return { text: inFlags(message), exitCode: code === INVALID_INPUT ? 2 : 1 }
   }
   const detail = connectionFault(cause) ?? (cause instanceof Error ? cause.message || codeOf(cause) : '')
-  // Messages of migrate() already contain the detail.
+  // Messages from migrate() already include the detail.
   return { text: inFlags(message.endsWith(detail) ? message : `${message}: ${detail}`), exitCode: 1 }
 }
 
 /**
- * If the error is a connection failure, adds the server, user and database. Otherwise returns it unchanged.
+ * Adds the server, user and database to connection failures. Returns any other error unchanged.
  *
  * @param url the connection string. Its password isn't included
  */
@@ -70,7 +70,7 @@ export function nameTarget(error: unknown, url: string): unknown {
   return new Failure(`${action} ${target}${reason.join('')}`)
 }
 
-/** Flags with a different name than the field in the library. */
+/** Flags whose name differs from the library's field. */
 const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   organizationId: '--organization',
   endpointId: '--endpoint',
@@ -82,7 +82,7 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   states: '--state',
 }
 
-/** Messages for which there is additional advice. */
+/** Additional advice by message. */
 const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
   [/ was rejected: must be https$/, '; --allow-http allows it, for development'],
   [
@@ -91,7 +91,7 @@ const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
   ],
 ]
 
-/** Rewrites a message of the library for the command line by replacing fields and options with flags and variables. */
+/** Rewrites a library message for the command line. Fields and options become flags and variables. */
 export function inFlags(message: string): string {
   const [, advice = ''] = ADVICE.find(([refusal]) => refusal.test(message)) ?? []
   const inWords = message
@@ -106,7 +106,7 @@ export function inFlags(message: string): string {
   return inWords + advice
 }
 
-/** Returns the code of a PostgreSQL or network error, or an empty string if it has none. */
+/** Returns the code of a PostgreSQL or network error, or an empty string if there is none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

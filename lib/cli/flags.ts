@@ -3,16 +3,16 @@ import type { Service } from '../service.ts'
 import { UsageError } from './failure.ts'
 import { dashed } from './names.ts'
 
-/** A flag of a command and how to parse its values. */
+/** A command's flag and how to parse it. */
 export interface Flag<Value = unknown> {
-  /** Placeholder for the value in help texts, or `null` if the flag has no value. */
+  /** Placeholder for the value in help texts, or `null` if the flag takes no value. */
   readonly takes: string | null
   readonly help: string
   readonly isRequired: boolean
   readonly isRepeatable: boolean
   /** A letter, for example `o` for `-o`. */
   readonly short?: string
-  /** Environment variable to use if the flag isn't passed. */
+  /** Environment variable to fall back to. */
   readonly variable?: string
   /**
    * Parses the value.
@@ -25,10 +25,10 @@ export interface Flag<Value = unknown> {
   read(texts: readonly string[], source: string, service: Service): Value
 }
 
-/** The flags of a command by their names in the code. For example, `allowHttp` is typed as `--allow-http`. */
+/** A command's flags by their name in code. For example, `allowHttp` is `--allow-http` on the command line. */
 export type Flags = Readonly<Record<string, Flag>>
 
-/** The values of the flags by the same names. */
+/** The flags' values by the same names. */
 export type Values<F extends Flags> = {
   readonly [Name in keyof F]: F[Name] extends Flag<infer Value> ? Value : never
 }
@@ -36,17 +36,17 @@ export type Values<F extends Flags> = {
 /** Converts a string to a value. @throws `UsageError` */
 export type Parse<Value> = (text: string, source: string, service: Service) => Value
 
-/** The allowed names, which can depend on the service. */
+/** The allowed names, which may depend on the service. */
 type Choices<Name extends string> = readonly Name[] | ((service: Service) => readonly Name[])
 
 const ONCE = { isRequired: false, isRepeatable: false }
 
-/** Creates a flag without a value. */
+/** Creates a flag that takes no value. */
 export function toggle(help: string): Flag<boolean> {
   return { takes: null, help, ...ONCE, read: (texts) => texts.length > 0 }
 }
 
-/** Creates a flag whose value is a string. */
+/** Creates a flag with a string value. */
 export function text(takes: string, help: string): Flag<string | undefined> {
   return { takes, help, ...ONCE, read: ([given]) => given }
 }
@@ -61,7 +61,7 @@ export function parsed<Value>(takes: string, help: string, parse: Parse<Value>):
   }
 }
 
-/** Creates a flag that accepts one of several names. */
+/** Creates a flag that takes one of several names. */
 export function choice<Name extends string>(
   takes: string,
   help: string,
@@ -74,9 +74,9 @@ export function choice<Name extends string>(
 }
 
 /**
- * Creates a flag that accepts several names separated by commas.
+ * Creates a flag that takes a comma-separated list of names.
  *
- * @param alone another value for messages, for example `, or all`
+ * @param alone another allowed value, for messages, for example `, or all`
  */
 export function choices<Name extends string>(
   takes: string,
@@ -101,7 +101,7 @@ function findName<Name extends string>(given: string, names: readonly Name[]): N
   return names.find((name) => name === given)
 }
 
-/** Only shows the value if it's close to one of the names. Otherwise it might be a secret. */
+/** Only includes the value if it's similar to one of the names. Otherwise, it could be a secret. */
 function refuseName(
   given: string,
   names: readonly string[],
@@ -116,17 +116,17 @@ function refuseName(
   throw new UsageError(`Cannot use ${source} because ${reason}`)
 }
 
-/** Creates a flag that can be passed several times. */
+/** Creates a flag that can be passed multiple times. */
 export function repeated(takes: string, help: string): Flag<readonly string[]> {
   return { takes, help, isRequired: false, isRepeatable: true, read: (texts) => texts }
 }
 
-/** Returns the same flag with an environment variable as a fallback. */
+/** Makes a flag fall back to an environment variable. */
 export function orVariable<Value>(variable: string, flag: Flag<Value>): Flag<Value> {
   return { ...flag, variable }
 }
 
-/** Returns the same flag, but required. */
+/** Makes a flag required. */
 export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
   const { takes, variable } = flag
   const advice = variable === undefined ? '' : `; pass it, or set ${variable}`
@@ -141,7 +141,7 @@ export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
   }
 }
 
-/** Parses a whole number. @throws `UsageError` */
+/** Parses an integer. @throws `UsageError` */
 export function parseWhole(given: string, source: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given)
   throw new UsageError(`Cannot use ${source} because it must be a whole number`)

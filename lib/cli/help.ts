@@ -4,13 +4,13 @@ import type { Flag, Flags } from './flags.ts'
 import { dashed } from './names.ts'
 import { formatPairs, wrap, wrapParagraphs } from './text.ts'
 
-// Help for people who are new to a command. Starts with the purpose, followed by flags and example lines.
+// Help for people who are new to a command. Starts with the purpose, followed by flags and examples.
 
 const PROGRAM = 'business-api-kit'
 
 type Row = readonly [name: string, explanation: string]
 
-/** Returns the help of the program, which lists all commands. @param width columns of the terminal */
+/** Returns the program's help, which lists all commands. @param width terminal width in columns */
 export function describeProgram(commands: readonly (Command | Group)[], width: number): string {
   const rows = commands.flatMap((entry) =>
     'commands' in entry
@@ -60,7 +60,7 @@ const PROGRAM_EXAMPLES: Examples = {
   'is everything all right?': 'business-api-kit doctor',
 }
 
-/** Returns the help of a group, which lists its commands. @param width columns of the terminal */
+/** Returns a group's help, which lists its commands. @param width terminal width in columns */
 export function describeGroup({ name, summary, commands }: Group, width: number): string {
   const examples = commands.flatMap((command) => Object.entries(command.examples).slice(0, 1))
   const rows = commands.map((command): Row => [`${name} ${command.name}`, command.summary])
@@ -72,7 +72,7 @@ Examples
 ${formatExamples(examples, width)}`
 }
 
-/** Returns the help of a command, including its flags and examples. @param width columns of the terminal */
+/** Returns a command's help, including its flags and examples. @param width terminal width in columns */
 export function describeCommand(command: Command, path: readonly string[], width: number): string {
   const words = [PROGRAM, ...path, command.name].join(' ')
   const about = command.about === undefined ? '' : `${wrapParagraphs(command.about, width)}\n\n`
@@ -108,7 +108,7 @@ function explain({ help, isRepeatable, variable }: Flag): string {
   return `${help}${repeat}${variable === undefined ? '' : `; variable: ${variable}`}`
 }
 
-/** Formats example lines. Long lines are broken so that a shell still accepts them. */
+/** Formats example commands. Long lines are broken in a way that a shell accepts. */
 function formatExamples(examples: [purpose: string, line: string][], width: number): string {
   return examples
     .map(([purpose, line]) => {
@@ -118,12 +118,12 @@ function formatExamples(examples: [purpose: string, line: string][], width: numb
     .join('')
 }
 
-/** Breaks a command line. Only breaks before flags and never inside quotes. */
+/** Breaks a command line before flags, and never inside quotes. */
 function breakCommand(line: string, width: number): readonly string[] {
   const parts: string[] = []
   for (const word of line.split(/ (?=--?[a-z])(?=(?:[^']*'[^']*')*[^']*$)/)) {
     const last = parts.at(-1)
-    // The backslash needs two columns, and continued lines are indented by another four.
+    // The backslash takes up two columns, and continuation lines are indented by another four.
     if (last !== undefined && last.length + word.length + 1 <= width - (parts.length > 1 ? 6 : 2)) {
       parts[parts.length - 1] = `${last} ${word}`
     } else parts.push(word)

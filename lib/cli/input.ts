@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type { Input } from './terminal.ts'
 
-/** Reads lines from a stream of the process. Doesn't read anything until the first question. */
+/** Reads lines from one of the process's streams. Doesn't start reading until the first question. */
 export function createInput(stream: NodeJS.ReadStream): Input {
   return {
     isTTY: stream.isTTY,

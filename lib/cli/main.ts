@@ -9,10 +9,10 @@ import type { Terminal } from './terminal.ts'
 import { wrap } from './text.ts'
 
 /**
- * Runs a command line. If it fails, prints a single line to stderr, which is wrapped if that's a terminal.
+ * Runs a command line. On failure, prints a single line to stderr (wrapped if that's a terminal).
  *
- * @param args the words after the program's name
- * @returns the exit code: 0 for success, 1 for failure, 2 if the command line is invalid
+ * @param args everything after the program's name
+ * @returns the exit code: 0 for success, 1 for failure, 2 for an invalid command line
  */
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
@@ -25,7 +25,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Wraps a string for a terminal, which would break it in the middle of words. For scripts it stays on one line. */
+/** Wraps a string for a terminal, which would break words otherwise. Stays on a single line for scripts. */
 function wrapFor({ stderr }: Terminal, text: string): string {
   return stderr.isTTY ? wrap(text, stderr.columns ?? 80).join('\n') : text
 }
@@ -63,7 +63,7 @@ function find<Named extends Command | Group>(
   )
 }
 
-/** For example, suggests `keys revoke` for `revoke`. */
+/** Suggests `keys revoke` for `revoke`, for example. */
 function suggestGroup(name: string): string {
   const full = COMMANDS.flatMap((entry) => {
     const isIn = 'commands' in entry && entry.commands.some((command) => command.name === name)
@@ -87,7 +87,7 @@ async function runCommand(
   }
 }
 
-/** Width of help if it isn't printed to a terminal, and its maximum otherwise, since wider text is hard to read. */
+/** Help width without a terminal, and the maximum with one, because wider text is hard to read. */
 const HELP_WIDTH = 100
 const HELP_WIDTH_MIN = 40
 

@@ -1,4 +1,4 @@
-/** Returns a flag as it's typed, for example `--allow-http` for `allowHttp`. */
+/** Returns a flag as typed, for example `--allow-http` for `allowHttp`. */
 export function dashed(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }

@@ -1,19 +1,19 @@
 import { QUEUE_COUNT_MAX } from '../webhooks/queue-counts.ts'
 import type { Output } from './terminal.ts'
 
-/** Shows the progress of long work, but only on a terminal. */
+/** Shows the progress of a long operation. No-op without a terminal. */
 export interface Progress {
-  /** `false` if nothing is drawn. In that case you don't need to count for it. */
+  /** `false` if nothing is drawn. In that case, you can skip counting. */
   readonly isShown: boolean
   show(done: number, total: number): void
-  /** Shows how many seconds the work is taking until it's done. */
+  /** Shows the elapsed seconds until the work is done. */
   during<Result>(work: Promise<Result>): Promise<Result>
   /** Removes the bar. */
   clear(): void
 }
 
 const BAR_WIDTH = 24
-/** Redrawing more often would be too fast to read. */
+/** Redrawing more often than this would be too fast to read. */
 const REDRAW_MS = 100
 const SECOND_MS = 1000
 const ERASE_LINE = '\r\x1b[K'
@@ -45,7 +45,7 @@ export function createProgress(stream: Output, action: string): Progress {
   }
 }
 
-/** Formats a bar such as `[######------] 50 %  1,000 of 2,000`. Never exceeds 100 %, even if the total was too low. */
+/** Formats a bar such as `[######------] 50 %  1,000 of 2,000`. Capped at 100 % in case the total was too low. */
 export function formatBar(done: number, total: number): string {
   const all = Math.max(done, total, 1)
   const filled = Math.floor((done / all) * BAR_WIDTH)

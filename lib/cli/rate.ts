@@ -2,7 +2,7 @@ import { isRateLimit, RATE_LIMIT_BOUNDS, type RateLimit } from '../access/rate-l
 import { UsageError } from './failure.ts'
 import { parsed } from './flags.ts'
 
-/** Flags of commands that set a rate limit. */
+/** Flags for commands that set a rate limit. */
 export const RATE_FLAGS = {
   perSecond: parsed('N', 'average number of requests per second: 10, or 0.5', parseNumber),
   burst: parsed('N', 'requests at once', parseNumber),
@@ -15,10 +15,10 @@ export function parseNumber(given: string, source: string): number {
 }
 
 /**
- * Combines the two flags of a rate limit.
+ * Combines the two rate limit flags.
  *
  * @returns the limit, or `undefined` if neither flag was passed
- * @throws `UsageError` if only one of them was passed or a number is out of bounds
+ * @throws `UsageError` if only one flag was passed, or a number is out of bounds
  */
 export function readRate(perSecond: number | undefined, burst: number | undefined): RateLimit | undefined {
   if (perSecond === undefined && burst === undefined) return undefined

@@ -1,10 +1,10 @@
 import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 
-// A minimum age for erasing events. Without it, typing `1s` instead of `1d` would erase the whole log, including failed
-// deliveries that no subscriber has received and no operator has seen.
+// A minimum age for erasing events. Without this, typing `1s` instead of `1d` would erase the entire log, including
+// failed deliveries that no subscriber has received and no operator has seen.
 
-/** Flags of commands that erase old events. */
+/** Flags for commands that erase old events. */
 export const RECENT_FLAGS: { readonly allowRecent: Flag<boolean> } = {
   allowRecent: toggle('erase also events that are younger than 1d'),
 }
@@ -13,9 +13,9 @@ export const RECENT_FLAGS: { readonly allowRecent: Flag<boolean> } = {
 const AGE_MIN_MS = 86_400_000
 
 /**
- * Rejects an age of less than a day unless it's explicitly allowed.
+ * Rejects ages below one day unless they're explicitly allowed.
  *
- * @param source the flag with the age, for the message
+ * @param source the flag that has the age, for the message
  * @throws `UsageError`
  */
 export function refuseRecent(ageMs: number, isAllowed: boolean, source: string): void {

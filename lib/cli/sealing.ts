@@ -4,15 +4,15 @@ import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import type { Session } from './session.ts'
 
-// Keys are only read from the environment, because all users of a machine can see command lines.
+// We only read keys from the environment, because command lines are visible to all users of a machine.
 
-/** Flags of commands that store a signing secret. */
+/** Flags for commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
   allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unencrypted'),
 }
 
 /**
- * Returns the keys in BUSINESS_API_SECRET_KEYS, or an empty list if it isn't set.
+ * Returns the keys in BUSINESS_API_SECRET_KEYS, or an empty list if it's not set.
  *
  * @throws `UsageError` if a key is invalid
  */
@@ -32,7 +32,7 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
 /**
  * Returns the options for sealing a new secret.
  *
- * @throws `UsageError` without keys unless `--allow-plaintext-secrets` is set
+ * @throws `UsageError` if there are no keys and `--allow-plaintext-secrets` isn't set
  */
 export function readSealing(
   session: Session,
@@ -46,21 +46,21 @@ export function readSealing(
   )
 }
 
-// --- The stored secrets ---
+// --- Stored secrets ---
 
-/** Maximum number of endpoints to check. Each takes around 20 microseconds, and few databases have more. */
+/** Maximum number of endpoints to check. Each one takes about 20 microseconds, and few databases have more. */
 export const SECRETS_CHECKED_MAX = 10_000
 
-/** The number of stored signing secrets and headers, in total and by state. */
+/** Number of stored signing secrets and headers, in total and by state. */
 interface SecretsJudgement {
   readonly total: number
-  /** Sealed with a key that we don't have, or modified. */
+  /** Sealed with a key we don't have, or modified. */
   readonly unopened: number
   /** Stored as plain text. */
   readonly open: number
 }
 
-/** Tries to open the stored signing secrets and headers. The results are immediately discarded. */
+/** Tries to open all stored signing secrets and headers, and immediately discards the results. */
 export function judgeSecrets(
   stored: readonly StoredSecrets[],
   secretKeys: readonly string[],

@@ -4,7 +4,7 @@ import { defineService, type Service, type ServiceOptions } from '../service.ts'
 import { UsageError } from './failure.ts'
 
 /**
- * Reads the service from one of the host's modules. The host's processes should use the same module.
+ * Loads the service from one of the host's modules. The host's processes should use the same module.
  *
  * @param path the module, or `undefined` for the default names
  * @throws `UsageError`

@@ -7,36 +7,36 @@ import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
 import { visibleJson, visibleLines } from './text.ts'
 
-/** The context of a running command, including its argument, database and streams. */
+/** The context a command runs in, including its argument, database and streams. */
 export interface Session {
   readonly terminal: Terminal
-  /** The word after the command's name, or empty if there is none. */
+  /** The word after the command's name, or an empty string. */
   readonly argument: string
   readonly isJson: boolean
   /** The host's service, or the default names without --service. */
   readonly service: Service
   /**
-   * Returns the width for tables, which is the number of columns of the terminal, or infinite for a file or pipe.
+   * Returns the table width, which is the terminal's number of columns, or infinite for a file or pipe.
    *
    * @param isWide if `true`, always infinite
    */
   width(isWide?: boolean): number
-  /** The connection strings in DATABASE_URLS by name of the shard, or empty if it isn't set. */
+  /** The connection strings in DATABASE_URLS by shard name, or empty if it's not set. */
   readonly shards: ReadonlyMap<string, string>
-  /** The name of the shard if the command runs on each of them, otherwise `null`. */
+  /** The shard's name if the command runs on every shard, otherwise `null`. */
   readonly shard: string | null
   /**
    * Returns the connection string.
    *
-   * @throws `UsageError` if it's missing (which includes using DATABASE_URLS) or invalid
+   * @throws `UsageError` if it's invalid or missing, including when DATABASE_URLS is set instead
    */
   databaseUrl(): string
-  /** If the error is a connection failure, adds the server, user and database. Otherwise returns it unchanged. */
+  /** Adds the server, user and database to connection failures. Returns any other error unchanged. */
   explain(error: unknown): unknown
-  /** `true` if a flag or variable names a database. */
+  /** `true` if a flag or variable specifies a database. */
   readonly hasDatabase: boolean
   /**
-   * Prints the result, either as JSON or as text for people, which must end with a line break.
+   * Prints the result, as either JSON or human-readable text. The text must end with a line break.
    *
    * @returns `false` if the reader is gone
    */
@@ -44,16 +44,16 @@ export interface Session {
   /**
    * Prints a secret that can't be shown again.
    *
-   * @param advice what to do if the secret is lost, including the id of the new record
+   * @param advice what to do if the secret is lost, including the new record's id
    */
   printOnce(value: object, secret: string, advice: string): Promise<void>
-  /** Prints a remark for people in addition to the result. */
+  /** Prints a human-readable note in addition to the result. */
   note(line: string): void
   /** @param action what is being done, for example "Recovering" */
   progress(action: string): Progress
 }
 
-/** Creates the session of a command. Missing values only cause an error when they are used. */
+/** Creates a command's session. Missing values only cause an error once they're used. */
 export function createSession(
   terminal: Terminal,
   common: {

@@ -4,10 +4,10 @@ import { showHeaders } from '../webhooks/attempt-headers.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
 import type { EventNote } from '../webhooks/event-log.ts'
 
-// The lines of an export about an organization's settings, with everything that the developer settings show. All of it
-// is read through a store, so it never includes digests, signing secrets or header values.
+// Exports an organization's settings as lines, with everything the developer settings show. Everything is read through
+// a store, so digests, signing secrets and header values are never included.
 
-/** The kinds of lines other than records. Each comes after the kinds it refers to. */
+/** The kinds of lines that aren't records. Each kind comes after the kinds it refers to. */
 export const SETTINGS_KINDS = [
   'api_key',
   'rate_limit',
@@ -20,26 +20,26 @@ export const SETTINGS_KINDS = [
 /** One of {@link SETTINGS_KINDS}. */
 export type SettingsKind = (typeof SETTINGS_KINDS)[number]
 
-/** The parts of a store that are read. */
+/** The parts of a store we read from. */
 export type SettingsSource = Pick<
   BusinessApiStore,
   'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit' | 'service'
 >
 
-/** Pages of lines, without line breaks. */
+/** Pages of lines, with no line breaks. */
 type Pages = AsyncGenerator<readonly string[], void, undefined>
 
 const PAGE_SIZE = 200
-/** Maximum number of event bodies per statement. They are up to 256 KiB each, or 4 MiB if the host allows it. */
+/** Maximum number of event bodies per statement. Each can have up to 256 KiB, or 4 MiB if the host allows it. */
 const BODIES_READ = 8
-/** Maximum number of deliveries per statement. Each has a few attempts with up to 4 KiB of a response. */
+/** Maximum number of deliveries per statement. Each has a few attempts with response excerpts of up to 4 KiB. */
 const ATTEMPTS_READ = 64
-/** Earlier than any event. */
+/** Before any event */
 const BEGINNING = '0001-01-01T00:00:00.000Z'
 
 /**
- * Reads everything of one kind that the store has about an organization. Uses keyset pagination with pages of limited
- * size, so a page costs the same at any point of a long log. Rows added in the meantime may or may not be included.
+ * Reads everything of one kind that the store has about an organization. Uses keyset pagination with small pages, so a
+ * page costs the same anywhere in a long log. Rows added in the meantime may or may not be included.
  *
  * @returns pages of lines such as `{"kind":"endpoint","record":{…}}`
  */
@@ -105,7 +105,7 @@ function linesOf(kind: SettingsKind, records: readonly object[]): readonly strin
   return records.map((record) => JSON.stringify({ kind, record }))
 }
 
-/** The record of an event is its envelope, exactly as subscribers have received it. */
+/** An event's record is its envelope, exactly as sent to subscribers. */
 async function eventLines(
   eventLog: SettingsSource['eventLog'],
   organizationId: string,
@@ -118,14 +118,14 @@ async function eventLines(
   const bodyOf = new Map(bodies.map(({ id, body }) => [id, body]))
   return notes.flatMap(({ id, onlyEndpointId }) => {
     const body = bodyOf.get(id)
-    // The event was purged in the meantime.
+    // The event has been purged in the meantime.
     if (body === undefined) return []
     const beside = onlyEndpointId === null ? '' : `,"onlyEndpointId":${JSON.stringify(onlyEndpointId)}`
     return [`{"kind":"event","record":${onOneLine(body)}${beside}}`]
   })
 }
 
-/** In JSON, line breaks only occur between tokens and never inside strings, so we can replace them with spaces. */
+/** JSON only has line breaks between tokens and never inside strings, so we can safely replace them with spaces. */
 function onOneLine(json: string): string {
   return json.replace(/[\r\n]+/g, ' ')
 }
@@ -143,7 +143,7 @@ async function withAttempts(
   )
 }
 
-/** Reads the pages of a list, newest first. */
+/** Reads a list page by page, newest first. */
 async function* pagesOf<Item extends { readonly id: string }>(
   list: (before: string | null) => Promise<readonly Item[]>,
 ): AsyncGenerator<readonly Item[], void, undefined> {

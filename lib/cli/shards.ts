@@ -3,8 +3,8 @@ import { createPostgresStore, type PostgresStoreOptions } from '../postgres/stor
 import { describeFailure, Failure, nameTarget, UsageError } from './failure.ts'
 import type { Session } from './session.ts'
 
-// DATABASE_URLS lists the shards of an installation. A command about an organization runs on the organization's shard.
-// A command about a database runs on every shard, even if another shard is unavailable.
+// DATABASE_URLS lists an installation's shards. Commands about an organization run on its shard. Commands about a
+// database run on every shard, even if another shard is down.
 
 /** Opens a store that covers all shards. */
 export function openShards(
@@ -15,7 +15,7 @@ export function openShards(
   return createShardedStore({ shards: Object.fromEntries(stores) })
 }
 
-/** Returns the database of an organization. */
+/** Returns an organization's database. */
 export async function findDatabase(
   databases: ReadonlyMap<string, string>,
   organizationId: string,
@@ -29,12 +29,11 @@ export async function findDatabase(
 }
 
 /**
- * Runs a command on every shard and prints the results under the names of the shards.
+ * Runs a command on every shard and prints each result under the shard's name.
  *
  * @param isParallel `false` if the command asks for confirmation
  * @param run runs the command on one shard
- * @throws {@link Failure} with the failures of all shards, or `UsageError` if the command line was invalid for
- * all of them
+ * @throws {@link Failure} listing all shards' failures, or `UsageError` if every shard rejected the command line
  */
 export async function runOnEach(
   { shards, ...session }: Session,

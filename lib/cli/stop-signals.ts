@@ -1,12 +1,12 @@
 import { constants } from 'node:os'
 import type { Signal, Terminal } from './terminal.ts'
 
-/** npm forwards a signal that the terminal has already sent to us, so signals within this time count as one. */
+/** npm forwards signals that the terminal has already sent us, so signals within this time count as one. */
 const SAME_SIGNAL_MS = 300
 
-/** The signals for stopping a long-running command. */
+/** The signals that stop a long-running command. */
 export interface StopSignals {
-  /** Resolves at the first signal. A second signal ends the process. */
+  /** Resolves on the first signal. A second signal kills the process. */
   readonly first: Promise<void>
   end(): void
 }

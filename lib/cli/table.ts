@@ -1,30 +1,30 @@
 import { visible } from '../base/visible-text.ts'
 import { formatPairs, pad, widthOf, wrap } from './text.ts'
 
-/** A column of a table. */
+/** A table column. */
 export interface Column<Row> {
   readonly title: string
   value(row: Row): string
 }
 
 const GAP = 2
-/** Indentation of a row's additional lines. */
+/** Indentation of a row's continuation lines */
 const INDENT = 2
-/** With less space for a column, wrapping makes rows taller than moving the column to a separate line. */
+/** Minimum width for wrapping a column. Narrower columns take fewer lines when moved to a separate line. */
 const WRAPPED_MIN = 60
 
-/** A column with its cells, starting with the title. */
+/** A column with its cells. The first cell is the title. */
 interface MeasuredColumn {
   readonly cells: readonly string[]
-  /** Width of the widest cell, or the available space if cells are wrapped. */
+  /** The widest cell's width, or the available space if cells are wrapped. */
   readonly width: number
 }
 
 /**
- * Formats rows in aligned columns with titles. Columns are never left out and cells never truncated. If the terminal is
- * too narrow, each row continues on indented lines.
+ * Formats rows as aligned columns with titles. Columns are never omitted and cells never truncated. If the terminal is
+ * too narrow, rows continue on indented lines.
  *
- * @param width columns of the terminal, or infinite to put each row on a single line
+ * @param width terminal width in columns, or infinite for exactly one line per row
  */
 export function formatTable<Row>(
   columns: readonly Column<Row>[],
@@ -42,7 +42,7 @@ export function formatTable<Row>(
   return lines.map((line) => `${line}\n`).join('')
 }
 
-/** Distributes the columns over the lines of a row, in order. Each line gets as many as fit. */
+/** Distributes the columns over a row's lines, in order, with as many columns per line as possible. */
 function distribute(
   columns: readonly MeasuredColumn[],
   width: number,
@@ -53,7 +53,7 @@ function distribute(
     const isLast = index === columns.length - 1
     const group = groups.at(-1) ?? []
     const rest = left - (group.length === 0 ? 0 : GAP)
-    // The last column gets the rest of its line if there is enough space for text.
+    // The last column gets the rest of its line if there's enough space for text.
     if (column.width <= rest || (isLast && rest >= WRAPPED_MIN)) {
       group.push({ ...column, width: Math.min(column.width, rest) })
       left = rest - column.width
@@ -66,7 +66,7 @@ function distribute(
   return groups.filter((group) => group.length > 0)
 }
 
-/** Formats the cells of a row that share a line. Additional lines are left out if all of their cells are empty. */
+/** Formats the cells that share a line. Omits a continuation line if all of its cells are empty. */
 function formatCells(columns: readonly MeasuredColumn[], row: number, indent: number): readonly string[] {
   const cells = columns.map((column) => column.cells[row] ?? '')
   if (indent > 0 && cells.every((cell) => cell === '-')) return []
@@ -78,7 +78,7 @@ function formatCells(columns: readonly MeasuredColumn[], row: number, indent: nu
   })
 }
 
-/** Formats names and values in two columns. Names without a value are left out. */
+/** Formats names and values in two columns. Omits names that have no value. */
 export function formatDetails(
   details: readonly (readonly [name: string, value: string | null])[],
   width: number,

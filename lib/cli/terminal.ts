@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 
-/** A stream of the process that can be replaced in tests. */
+/** One of the process's output streams. Tests can replace it. */
 export interface Output {
   /** @param done called when the text has been written, or with an error if that failed */
   write(text: string, done?: (error?: Error | null) => void): unknown
@@ -8,16 +8,16 @@ export interface Output {
   readonly columns?: number | undefined
 }
 
-/** The input stream of the process. */
+/** The process's input stream. */
 export interface Input {
   readonly isTTY?: boolean | undefined
-  /** The whole input, for commands that read records. */
+  /** The entire input, for commands that read records. */
   stream(): Readable
   /** Reads the next line without its line break. Resolves with `null` at the end of the input. */
   readLine(): Promise<string | null>
 }
 
-/** A signal that asks a process to end. */
+/** A signal that asks the process to stop. */
 export type Signal = 'SIGINT' | 'SIGTERM'
 
 /** The parts of the process that commands use. */
@@ -32,6 +32,6 @@ export interface Terminal {
     on(signal: Signal, listener: () => void): unknown
     off(signal: Signal, listener: () => void): unknown
   }
-  /** Ends the process immediately, whatever it's doing. */
+  /** Ends the process immediately, no matter what it's doing. */
   exit(code: number): void
 }

@@ -1,8 +1,8 @@
 import { replaceUnseen, visible } from '../base/visible-text.ts'
 
-// Formats text for a terminal. Much of it is untrusted, for example descriptions and responses of subscribers.
+// Formats text for a terminal. Much of this text is untrusted, such as descriptions and subscribers' responses.
 
-/** Escapes invisible characters in a JSON string. The value is the same, but a terminal doesn't interpret them. */
+/** Escapes invisible characters in JSON. The value stays the same, but a terminal won't interpret them. */
 export function visibleJson(json: string): string {
   return replaceUnseen(json, (character) =>
     Array.from({ length: character.length }, (_, unit) => {
@@ -11,7 +11,7 @@ export function visibleJson(json: string): string {
   )
 }
 
-/** Returns the start of a subscriber's response, with a note if it couldn't be decoded. */
+/** Returns the beginning of a subscriber's response, with a note if it couldn't be decoded. */
 export function describeExcerpt(excerpt: string): string {
   return excerpt.includes('\uFFFD') ? `(not UTF-8) ${excerpt}` : excerpt
 }
@@ -22,23 +22,23 @@ export function visibleLines(text: string): string {
 }
 
 const segmenter = new Intl.Segmenter()
-/** Characters that are two columns wide: East Asian scripts and emoji. */
+/** Double-width characters (East Asian scripts and emoji). */
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^\p{Emoji_Presentation}/u
 
-/** Returns the number of columns a string needs. */
+/** Returns the number of columns a string takes up. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segmenter.segment(text)) width += WIDE.test(segment) ? 2 : 1
   return width
 }
 
-/** Pads a string with spaces to a given width. */
+/** Pads a string with spaces to the given width. */
 export function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)))
 }
 
-/** Breaks a string at spaces into lines of up to `width` columns. Longer words stay whole so you can copy them. */
+/** Breaks a string at spaces into lines of up to `width` columns. Longer words stay intact so you can copy them. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
@@ -50,7 +50,7 @@ export function wrap(text: string, width: number): readonly string[] {
   return lines
 }
 
-/** Wraps each paragraph to a given width. Every line break starts a new paragraph. */
+/** Wraps each paragraph to the given width. Every line break starts a new paragraph. */
 export function wrapParagraphs(text: string, width: number): string {
   return text
     .split('\n')
@@ -59,8 +59,7 @@ export function wrapParagraphs(text: string, width: number): string {
 }
 
 /**
- * Formats names and their explanations in two columns. If the terminal is too narrow, explanations are below
- * the names instead.
+ * Formats names and explanations in two columns. If the terminal is too narrow, explanations go below the names.
  *
  * @param indent number of spaces before each name
  */
@@ -84,5 +83,5 @@ export function formatPairs(
 }
 
 const GAP = 2
-/** If explanations get narrower than this, they are hard to read. */
+/** Explanations narrower than this are hard to read. */
 const EXPLANATION_MIN = 30

@@ -3,20 +3,20 @@ import { describeFailure } from './failure.ts'
 import type { Session } from './session.ts'
 import { listenForSignals } from './stop-signals.ts'
 
-/** Prints lines for a command that runs until it receives a signal. */
+/** Prints lines for a command that runs until it gets a signal. */
 export interface Watch {
-  /** Aborted by the first signal or when the reader of the output has closed the pipe. */
+  /** Aborted by the first signal, or when the reader closes the pipe. */
   readonly signal: AbortSignal
-  /** Prints a line, either as JSON or as text for people. */
+  /** Prints a line, as either JSON or human-readable text. */
   print(value: object, toText: () => string): Promise<void>
-  /** Reports that the database isn't reachable, at most once every ten seconds. The command continues. */
+  /** Reports that the database is unreachable, at most once every ten seconds. The command continues. */
   onUnavailable(error: unknown): void
 }
 
-/** Reporting the same outage more often wouldn't add anything. */
+/** There's nothing to gain from reporting the same outage more often. */
 const NOTED_MS = 10_000
 
-/** Runs until SIGINT or SIGTERM. A second signal immediately ends the process. */
+/** Runs until SIGINT or SIGTERM. A second signal kills the process. */
 export async function watchUntilStopped(
   session: Session,
   work: (watch: Watch) => Promise<void>,

@@ -1,32 +1,32 @@
 import { type ConcurrencyLimits, capacityOf, type EndpointQueue, sizeOf } from './queue.ts'
 
-// Divides the slots of a process so that no single endpoint or organization can use up all of them, and neither can
-// slow or unproven endpoints as a group (the bulkhead pattern).
+// Divides a process's slots so that no endpoint or organization can use them all, and neither can slow or unproven
+// endpoints as a group (bulkhead pattern).
 
-/** How many attempts may be in flight at once in this process. */
+/** Limits on how many attempts this process may have in flight. */
 export interface Budgets {
   readonly limits: ConcurrencyLimits
   /** Maximum per organization. */
   readonly organization: number
-  /** Returns how much is left for unproven endpoints. */
+  /** Returns the remaining capacity for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
-  /** Returns how much is left for each slow queue, in the order of `slow` until the shared budget is used up. */
+  /** Returns each slow queue's remaining capacity. The shared budget is handed out in `slow` order. */
   slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
 }
 
 const LIMIT_START = 4
 const LIMIT_MAX = 32
-/** Shares of all slots for each organization and for all slow endpoints together. */
+/** Share of all slots that a single organization can use, and that all slow endpoints can use together. */
 const ORGANIZATION_SHARE = 1 / 4
 const SLOW_SHARE = 1 / 2
-/** Shares of all slots for unproven endpoints, and for slow and unproven endpoints together. The rest is for others. */
+/** Share of all slots for unproven endpoints, and for slow and unproven endpoints combined. */
 const UNPROVEN_SHARE = 1 / 2
 const DOUBTFUL_SHARE = 3 / 4
-/** Each endpoint's share of its organization's budget. A dead endpoint shouldn't block the whole organization. */
+/** Share of an organization's budget that one endpoint can use, so a dead endpoint doesn't block the organization. */
 const ENDPOINT_SHARE = 1 / 2
 
 /**
- * Creates the budgets of a process.
+ * Creates a process's budgets.
  *
  * @param concurrency the total number of slots
  */

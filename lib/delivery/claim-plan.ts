@@ -2,27 +2,27 @@ import type { Capacity } from '../webhooks/claims.ts'
 import type { Budgets } from './budgets.ts'
 import { capacityOf, type EndpointQueue, isHanging } from './queue.ts'
 
-/** The size of the next claim, both in total and per endpoint and organization. */
+/** How much the next claim may return, in total and per endpoint and organization. */
 export interface ClaimPlan {
   readonly limit: number
   readonly capacity: Capacity
-  /** How many deliveries each queue of this process can take. */
+  /** How many more deliveries each queue can take. */
   readonly queueCapacities: ReadonlyMap<EndpointQueue, number>
-  /** The same for slow queues, in the order in which the budget is shared out. */
+  /** Same for slow queues, in the order the shared budget is handed out. */
   readonly slowCapacities: ReadonlyMap<EndpointQueue, number>
-  /** Queues that should be marked as slow because none of their attempts make progress. */
+  /** Queues to mark as slow because none of their attempts are making progress. */
   readonly hanging: readonly EndpointQueue[]
-  /** `true` if unproven endpoints get less than the start limit. */
+  /** `true` if the budget for unproven endpoints is below the start limit. */
   readonly isShortOfUnproven: boolean
 }
 
-/** The state of a process's queues when planning a claim. */
+/** The queue state that a claim is planned from. */
 export interface QueueState {
   readonly queues: ReadonlyMap<string, EndpointQueue>
   readonly busy: ReadonlySet<EndpointQueue>
   readonly slow: ReadonlySet<EndpointQueue>
   readonly backlogged: ReadonlySet<EndpointQueue>
-  /** Number of deliveries per organization, both waiting and in flight. */
+  /** Number of deliveries per organization, waiting or in flight. */
   readonly organizations: ReadonlyMap<string, { readonly count: number }>
   readonly freeSlots: number
 }
@@ -30,7 +30,7 @@ export interface QueueState {
 /** Maximum number of deliveries per claim. Larger claims would delay deliveries published in the meantime. */
 const CLAIM_MAX = 64
 
-/** Plans the next claim without changing anything. */
+/** Plans the next claim. Doesn't change any state. */
 export function planClaim(
   { queues, busy, slow, backlogged, organizations, freeSlots }: QueueState,
   budgets: Budgets,

@@ -9,62 +9,62 @@ import { deliverOnce, endRun, keepDelivering, type UnderWay, watchStore } from '
 import type { Run } from './prefetcher.ts'
 import type { DeliveryCounts } from './result-writer.ts'
 
-// The loop can be `stopped`, `running` (after `start`), `running once` or `stopping` (after `stop`, until all
-// attempts have ended).
+// A loop is `stopped`, `running` (after `start`), `running once` or `stopping` (from `stop` until all attempts
+// have ended).
 //
-// While running, it claims as much as the queues can take and then waits for an event from this or another process, for
-// an attempt that frees up capacity, or for the next poll. If `running once`, it claims until nothing is left.
+// While running, it claims whatever the queues can take, then waits for the next poll, an event from any process, or an
+// attempt that frees up capacity. With `runOnce`, it claims until there's nothing left.
 //
-// In this process, a claimed delivery can be in one of these states:
+// Within this process, a claimed delivery is in one of these states:
 //
 //   waiting    in its endpoint's queue. Released if the remaining lease is too short for an attempt, if the secret
 //              can't be opened, or if the loop stops
-//   in flight  signed and sent. Ends with a response, at the deadline, or if `stop` doesn't wait any longer
-//   ended      waiting for the result to be written with the next batch. After that it's up to the store again
+//   in flight  signed and sent. Ends with a response, at the deadline, or when `stop` times out
+//   ended      the result is waiting for the next batch. Once written, the delivery is up to the store again
 //
-// The claims of a dead process end with their leases. Each counts as an `interrupted` attempt and is due again.
+// If a process dies, each claim ends when the lease expires, counts as an `interrupted` attempt, and is due again.
 
-/** The current queue of all processes and the attempts of this loop since it was created. */
+/** The queue counts across all processes, and this loop's attempts since it was created. */
 export interface DeliveryStats extends QueueCounts {
   readonly attempts: DeliveryCounts
 }
 
-/** Delivers due events. Any number of processes can run a loop at the same time. */
+/** Delivers events that are due. You can run loops in as many processes as you like. */
 export interface DeliveryLoop extends AsyncDisposable {
   /**
-   * Starts delivering and continues until `stop` is called. Keeps the process alive.
+   * Starts delivering until `stop` is called. Keeps the process alive.
    *
    * @throws `TypeError` if the loop is stopping or running once
    */
   start(): void
   /**
-   * Stops claiming, releases deliveries that haven't been attempted yet, and waits for attempts in flight.
+   * Stops claiming, releases unattempted deliveries, and waits for in-flight attempts.
    *
-   * @param options.timeoutMs how long to wait for attempts, in milliseconds. After that they are interrupted and any
-   * process can repeat them later. Defaults to 12,000, which is longer than any attempt. Stopping takes up to a second
-   * longer than this, even if the store doesn't respond
+   * @param options.timeoutMs how long to wait for attempts before interrupting them, in milliseconds. Any process can
+   * retry interrupted attempts later. Defaults to 12,000, which is longer than any attempt. Stopping takes up to one
+   * second longer than this, even if the store doesn't respond
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
   /**
-   * Delivers due events, sends notices about expiries, purges old events and then returns. Useful for schedulers and
-   * tests. If there are lots of events to purge, the next call continues.
+   * Delivers everything that's due, sends expiry notices, purges old events and returns. Useful for schedulers and
+   * tests. If there are too many events to purge in one call, the next call picks up where this one stopped.
    *
    * @throws `TypeError` if the loop is running, `BusinessApiError` with code `invalid_state` if the database belongs to
-   * another installation, and errors of the store
+   * another installation. Also throws any store errors
    */
   runOnce(): Promise<DeliveryCounts>
-  /** Returns the number of unfinished deliveries of all organizations and the attempts of this loop. */
+  /** Returns the number of unfinished deliveries across all organizations, along with this loop's attempts. */
   stats(): Promise<DeliveryStats>
-  /** Returns the current health of this loop without accessing the store. */
+  /** Returns the loop's current health. Doesn't access the store. */
   health(): LoopHealth
 }
 
 /**
- * Creates a loop that delivers the events of a store (specification, section 6). It doesn't open anything or set timers
- * before `start`, and it never handles process signals.
+ * Creates a loop that delivers a store's events (see section 6 of the spec). Before `start`, it doesn't open any
+ * connections or set any timers. It never handles process signals.
  *
- * @param sender makes the attempts, for example `createWebhookSender()`. It isn't closed when the loop stops
- * @throws `TypeError` or `RangeError` if an option is invalid
+ * @param sender makes the attempts, for example `createWebhookSender()`. Stays open when the loop stops
+ * @throws `TypeError` or `RangeError` for invalid options
  * @example
  * ```ts
  * const loop = createDeliveryLoop(store, createWebhookSender(), { secretKeys })
@@ -84,7 +84,7 @@ export function createDeliveryLoop(
   let underWay: UnderWay = NOTHING
   let unwatch = (): void => {}
   let leaveSlots = (): void => {}
-  /** Resolves when the last stop is complete. */
+  /** Resolves once the last `stop` is complete. */
   let stopped: Promise<void> = Promise.resolve()
   let endPresentRun = (): void => {}
 
@@ -132,7 +132,7 @@ export function createDeliveryLoop(
       const ended = new Promise<void>((resolve) => {
         endPresentRun = resolve
       })
-      // `stop` waits for attempts in flight, but it doesn't wait for a store that isn't responding.
+      // `stop` waits for in-flight attempts, but not for a store that isn't responding.
       await Promise.race([delivered, ended])
       if (present.isEnding) await ended
       return {

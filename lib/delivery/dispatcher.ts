@@ -10,29 +10,29 @@ import type { EndpointQueues } from './queues.ts'
 import type { ResultWriter, UntimedResult } from './result-writer.ts'
 import { judgeAnswer } from './verdict.ts'
 
-/** Takes deliveries from the queues, attempts them, and passes the results to the result writer. */
+/** Takes deliveries from the queues, attempts them, and hands the results to the result writer. */
 export interface Dispatcher {
-  /** Sets the listener, replacing the previous one. */
+  /** Replaces the listener. */
   listen(listener: DispatchListener): void
   /** Starts as many attempts as currently possible. */
   dispatch(): void
   /** @param storeOffset the store's clock minus the monotonic clock, in milliseconds */
   setClock(storeOffset: number): void
-  /** Ends the hold on endpoints whose rejections have been written. From then on the store limits their deliveries. */
+  /** Ends the hold on endpoints once their rejections are written. From then on, the store rate-limits them. */
   noteWritten(results: readonly UntimedResult[]): void
-  /** Allows new attempts after `interrupt`. */
+  /** Allows new attempts again after `interrupt`. */
   begin(): void
   interrupt(): void
 }
 
-/** Callbacks of a dispatcher. */
+/** Dispatcher callbacks. */
 export interface DispatchListener {
-  /** Called when more deliveries can be claimed. */
+  /** Called when there is room for more deliveries. */
   onCapacity(): void
   onError(error: unknown): void
 }
 
-/** The parts used by a dispatcher. */
+/** The parts a dispatcher needs. */
 export interface DispatcherParts {
   readonly sender: WebhookSender
   readonly queues: EndpointQueues
@@ -40,10 +40,10 @@ export interface DispatcherParts {
   readonly sealer: SecretOpener
 }
 
-/** How long an endpoint is blocked if its secret can't be opened or our sender fails, in milliseconds. */
+/** How long to block an endpoint if its secret can't be opened or our sender fails, in milliseconds. */
 const BLOCKED_MS = 30_000
 
-/** Creates the dispatcher of a loop. */
+/** Creates a loop's dispatcher. */
 export function createDispatcher(
   { sender, queues, resultWriter, sealer }: DispatcherParts,
   options: ResolvedLoopOptions,
@@ -77,7 +77,7 @@ export function createDispatcher(
     dispatch()
   }
 
-  /** Blocks an endpoint without counting an attempt, since the problem is on our side. */
+  /** Blocks an endpoint because of a problem on our side, without counting an attempt. */
   function block(delivery: Claimed, error: unknown): void {
     if (queues.block(delivery, BLOCKED_MS)) listener.onError(error)
   }
@@ -87,7 +87,7 @@ export function createDispatcher(
     return channels.attempt.hasSubscribers ? traceAttempt(delivery, work) : work()
   }
 
-  /** Returns `null` if the delivery can't be attempted right now. */
+  /** Returns `null` if the delivery can't be attempted now. */
   function prepare(delivery: Claimed): WebhookRequest | null {
     if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
     try {
@@ -109,7 +109,7 @@ export function createDispatcher(
     const { status, error, durationMs, bodyExcerpt, location = null } = answer
     const { organizationId, id: deliveryId, token } = delivery
     const endedAt = performance.now()
-    // Copying each property is ugly, but spreading two objects into one takes as long as signing a webhook.
+    // Listing every property is ugly, but spreading two objects into one takes as long as signing a webhook.
     const result: UntimedResult = {
       organizationId,
       deliveryId,
@@ -181,7 +181,7 @@ function traceAttempt(
   })
 }
 
-/** Returns a reference to the claim of a delivery. */
+/** Returns a reference to a delivery's claim. */
 export function refOf({
   organizationId,
   id,

@@ -3,29 +3,29 @@ import { type Hold, holdOf, type InstallationStore, MOVED_ADVICE } from '../webh
 import type { Notice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
-/** Prevents a loop from using the database of another installation. */
+/** Keeps a loop away from another installation's database. */
 export interface InstallationGuard {
   /** Why the loop is waiting, or `null` if it isn't. */
   readonly heldBecause: string | null
   /**
-   * Returns whether the loop may work. Checks the store at most every ten seconds.
+   * Returns whether the loop may work. Asks the store at most once every ten seconds.
    *
-   * @throws errors of the store
+   * @throws any store errors
    */
   mayWork(): Promise<boolean>
-  /** @throws `BusinessApiError` with code `invalid_state` if the loop may not work, and errors of the store */
+  /** @throws `BusinessApiError` with code `invalid_state` if the loop may not work, or any store errors */
   demand(): Promise<void>
-  /** Wraps a task so that it does nothing while the loop may not work. */
+  /** Wraps a task to make it a no-op while the loop may not work. */
   guard(task: MaintenanceTask): MaintenanceTask
 }
 
-/** Time between checks in milliseconds. A loop takes this long to resume after `adopt` or notice another database. */
+/** Check interval in milliseconds. Resuming after `adopt` or noticing another database can take this long. */
 const CHECK_EVERY_MS = 10_000
 
 /**
- * Creates the guard of a loop.
+ * Creates a loop's guard.
  *
- * @param store `undefined` if the store can't be copied
+ * @param store `undefined` if the store's data can't be copied
  * @param name the loop's installation, or `null` if it has none
  */
 export function createInstallationGuard(

@@ -18,67 +18,69 @@ import type { ExpiryTimes } from './maintenance-tasks.ts'
 import { createDeliverySlots, type DeliverySlots } from './slots.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
-/** Options of `createDeliveryLoop`. Each option is read once. */
+/** Options for `createDeliveryLoop`. Each option is read once. */
 export interface DeliveryLoopOptions {
-  /** Maximum number of attempts in flight. Loops can share it with `createDeliverySlots(…)`. Defaults to 256. */
+  /** Maximum number of in-flight attempts. Use `createDeliverySlots(…)` to share it between loops. Defaults to 256. */
   concurrency?: number | DeliverySlots | undefined
   /**
-   * How long a claim is valid, in milliseconds. After that, other processes assume that this one is dead and repeat the
-   * attempt. Below 15,000, this can happen to attempts that take the full 10 seconds. At least 100. Defaults to 30,000.
+   * Lease duration in milliseconds. When a lease expires, other processes assume this one is dead and retry the
+   * attempt. With less than 15,000, that can happen to attempts that take the full 10 seconds. Minimum 100. Defaults
+   * to 30,000.
    */
   leaseMs?: number | undefined
   /**
-   * Time between polls in milliseconds. Events published with this library immediately wake the loops of all processes.
-   * Polling finds events published with SQL and events with a lost notification. Defaults to 100.
+   * Poll interval in milliseconds. Events published through this library wake the loops in all processes immediately,
+   * so polling is only for events published with SQL and for lost notifications. Defaults to 100.
    */
   pollIntervalMs?: number | undefined
   /** Delays between the attempts of a round, in milliseconds. Defaults to 30, 60, 120 and 240 s (five attempts). */
   retryDelaysMs?: readonly number[] | undefined
-  /** The keys used to seal signing secrets. See `createDeveloperSettings`. */
+  /** The keys for signing secrets. See `createDeveloperSettings`. */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Allows deliveries to use secrets stored as plain text even if there are `secretKeys`, until `secrets.reseal` has
-   * sealed them. A notice is sent for each affected endpoint. Defaults to `false`, in which case these deliveries wait.
+   * If `true`, plain text secrets can be used even if there are `secretKeys`, until `secrets.reseal` has sealed them.
+   * You get a notice for each affected endpoint. Defaults to `false`, in which case these deliveries wait.
    */
   allowPlaintextSecrets?: boolean | undefined
   /**
-   * Name of the host's installation, for example `production`. Must be 1 to 64 visible ASCII characters. The first loop
-   * with a name stores it in the database. From then on, loops with a different name or no name wait, so a restored or
-   * copied database doesn't send anything to your customers. A loop with a name also waits on a copy of a database that
-   * has no name. Not set by default.
+   * Name of this installation, such as `production`. Must be 1 to 64 visible ASCII characters. The first loop with a
+   * name stores it in the database. From then on, loops with a different name or none at all will wait, so a restored
+   * or copied database doesn't send anything to your customers. Named loops also wait if an unnamed database was
+   * copied. Unset by default.
    */
   installation?: string | undefined
-  /** Age at which events and deliveries are purged, in milliseconds, or `false` for never. Defaults to 30 days. */
+  /** How long to keep events and deliveries, in milliseconds, or `false` to keep them forever. Defaults to 30 days. */
   retentionMs?: number | false | undefined
   /**
-   * If `true`, marks overdue invoices of all organizations every minute and on each `runOnce`, like
-   * `platform.invoices.markOverdue` does for one organization. Defaults to `false`.
+   * If `true`, every minute (and on every `runOnce`) marks overdue invoices in all organizations.
+   * `platform.invoices.markOverdue` does the same for a single organization. Defaults to `false`.
    */
   markOverdue?: boolean | undefined
-  /** When to disable failing endpoints. Defaults to 50 failures and 5 days. */
+  /** When to disable a failing endpoint. Defaults to 50 failures and 5 days. */
   failureLimit?: FailureLimit | undefined
   /**
-   * How long before an expiry to send a notice, in milliseconds, or `false` to disable it. Defaults to one hour for the
-   * previous signing secret of a rotation and 7 days for API keys.
+   * How long before an expiry to send a notice, in milliseconds, or `false` to disable. Defaults to one hour for the
+   * previous signing secret after a rotation, and 7 days for API keys.
    */
   expiryNoticeMs?:
     | { signingSecrets?: number | false | undefined; apiKeys?: number | false | undefined }
     | false
     | undefined
   /**
-   * Called with notices for operators, after their cause has been written. See {@link Notice} for how often each kind
-   * is sent. Notices are also published on the channel `business-api:notice`. If the listener throws or rejects, the
-   * error is passed to `onError`.
+   * Called with each operator notice after its cause has been written. See {@link Notice} for how often each kind is
+   * sent. Notices are also published on the `business-api:notice` channel. If this throws or rejects, the error is
+   * passed to `onError`.
    */
   onNotice?: ((notice: Notice) => void) | undefined
   /**
-   * With `grouped`, an endpoint's deliveries that fail together cause a single `delivery_failed` notice including their
-   * number, because a dead endpoint can fail thousands. With `each`, every delivery has its own. Defaults to `grouped`.
+   * With `grouped`, deliveries to the same endpoint that fail together result in a single `delivery_failed` notice that
+   * has their number, since a dead endpoint can fail thousands. With `each`, you get one notice per delivery. Defaults
+   * to `grouped`.
    */
   deliveryNotices?: 'grouped' | 'each' | undefined
-  /** A pino logger or a compatible one, or `false` for no logging. Defaults to warnings and errors on stderr. */
+  /** A pino-compatible logger, or `false` to disable logging. Defaults to logging warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Called with all details whenever the store fails or there is a bug. */
+  /** Called with full details when the store fails, or when there's a bug. */
   onError?: ((error: unknown) => void) | undefined
 }
 
@@ -107,7 +109,7 @@ const READERS = {
   onError: (given, name): ((error: unknown) => unknown) => readFunction(name, given) ?? (() => {}),
 } satisfies OptionReaders<DeliveryLoopOptions>
 
-/** The options after applying defaults and checks, along with the store's service. */
+/** The validated options with defaults applied, along with the store's service. */
 export interface ResolvedLoopOptions
   extends Service,
     Omit<ReadBy<typeof READERS>, 'secretKeys' | 'concurrency' | 'expiryNoticeMs'> {
@@ -117,7 +119,7 @@ export interface ResolvedLoopOptions
 }
 
 /**
- * Applies defaults and checks the options.
+ * Validates the options and applies the defaults.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
  */

@@ -19,13 +19,13 @@ import { createResultWriter, type ResultWriter, type UntimedResult } from './res
 import { createWakeUp, TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
 /**
- * The service and the parts of a store used by a loop. Invoices are only needed for the `markOverdue` option.
- * `installation` is absent in stores that can't be copied.
+ * The parts of a store that a loop uses. `invoices` is only needed for `markOverdue`, and `installation` is missing if
+ * the store's data can't be copied.
  */
 export type LoopStore = Pick<BusinessApiStore, 'service' | 'deliveries' | 'notices'> &
   Partial<Pick<BusinessApiStore, 'invoices' | 'installation'>>
 
-/** The parts of a loop. */
+/** The parts that make up a loop. */
 export interface LoopParts {
   readonly options: ResolvedLoopOptions
   readonly deliveries: DeliveryStore
@@ -43,9 +43,9 @@ export interface LoopParts {
 }
 
 /**
- * Creates the parts of a loop, each from the previous parts, and finally connects the listeners.
+ * Creates a loop's parts, then connects their listeners.
  *
- * @throws `TypeError` or `RangeError` if an option is invalid
+ * @throws `TypeError` or `RangeError` for invalid options
  */
 export function createLoopParts(
   store: LoopStore,
@@ -117,7 +117,7 @@ export function createLoopParts(
   return parts
 }
 
-/** Passes deliveries from the reader to the dispatcher, and releases or fails unreadable deliveries. */
+/** Passes deliveries from the reader to the dispatcher. Unreadable deliveries are released or failed. */
 function createReadListener(parts: LoopParts): ReadListener {
   const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
 
@@ -157,7 +157,7 @@ function nameOf({ organizationId, id }: Unread): string {
   return `${id} of organization ${organizationId}`
 }
 
-/** The result of a delivery that can't be read. */
+/** The result for a delivery that can't be read */
 const UNREADABLE = {
   outcome: 'failed',
   reason: 'unreadable',
@@ -174,7 +174,7 @@ const UNREADABLE = {
   bodyExcerpt: '',
 } as const
 
-/** Wakes the loop when a retry is due instead of waiting for the next poll. */
+/** Wakes the loop when a retry is due, instead of waiting for the next poll. */
 function wakeForRetries(results: readonly UntimedResult[], wakeUp: WakeUp): void {
   const retries = results.filter(({ outcome }) => outcome === 'retry')
   for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {

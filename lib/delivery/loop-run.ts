@@ -6,28 +6,28 @@ import type { LoopParts } from './loop-parts.ts'
 import { createPollPace } from './poll-pace.ts'
 import type { Run } from './prefetcher.ts'
 
-// Runs a loop. Claims until the run is ended or nothing is due anymore, and then waits for the attempts to end.
+// Runs a loop: claims until the run ends or nothing is due anymore, then waits for the attempts to end.
 
-/** Pause after the store has failed, in milliseconds. Doubles with each consecutive failure. */
+/** Pause after a store failure, in milliseconds. Doubles with each consecutive failure. */
 const FAILED_PAUSE_MS = 250
 const FAILED_PAUSE_MAX_MS = 5000
 /** How long to wait for results to be written at the end of a run, in milliseconds. */
 const SETTLE_MS = 5000
 /**
- * Additional time after the `timeoutMs` of `stop`, in milliseconds. Interrupted attempts end within 500 ms, and the
- * rest is for writing results. This way stopping takes at most a second longer than `timeoutMs`, even if neither the
- * store nor a subscriber responds.
+ * Extra time after `stop` has timed out, in milliseconds. Interrupted attempts end within 500 ms. The rest is for
+ * writing results. With this, stopping takes at most a second longer than `timeoutMs`, even if neither the store nor
+ * any subscriber responds.
  */
 const STOP_GRACE_MS = 800
 /** Pause while the database belongs to another installation, in milliseconds. */
 const HELD_PAUSE_MS = 1000
 const SWEEP_EVERY_MS = 10_000
-/** How long `runOnce` waits for a delivery's turn, in milliseconds. Slower endpoints are left for the next run. */
+/** How long `runOnce` waits for rate-limited endpoints, in milliseconds. Slower ones are left for the next run. */
 const TURN_MS = 2000
-/** How often to check whether the attempts in flight have ended, in milliseconds. */
+/** How often to check whether in-flight attempts have ended, in milliseconds. */
 const IDLE_CHECK_MS = 20
 
-/** Watches the store and sweeps the queues until the watch is ended. */
+/** Watches the store and sweeps the queues until the watch ends. */
 export function watchStore(parts: LoopParts): DeliveryWatch {
   const { deliveries, queues, wakeUp } = parts
   const watch = callStore(parts, () => deliveries.watch(wakeUp.wake))
@@ -41,7 +41,7 @@ export function watchStore(parts: LoopParts): DeliveryWatch {
   }
 }
 
-/** Calls a store function that must not throw. */
+/** Calls a store function that shouldn't throw, but might. */
 function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
   try {
     return call()
@@ -51,7 +51,7 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
   }
 }
 
-/** Claims after each wake-up and poll until the run is ended. */
+/** Claims after each wake-up and poll until the run ends. */
 export async function keepDelivering(parts: LoopParts, run: Run, watch: DeliveryWatch): Promise<void> {
   const { options, prefetcher, wakeUp, notifier, installation } = parts
   const pollInMs = createPollPace(options.pollIntervalMs, watch.setIdle)
@@ -66,14 +66,14 @@ export async function keepDelivering(parts: LoopParts, run: Run, watch: Delivery
     } catch (error) {
       notifier.reportFailure(error)
       const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)
-      // If the store was unreachable, a wake-up means that it's back. A bug wouldn't go away.
+      // If the store was unreachable, being woken up means it's back. Bugs don't go away, so sleep through wake-ups.
       if (!isStoreUnavailable(error)) await pause(parts, run, pauseMs)
       else if (!run.isEnding) await wakeUp.wait(pauseMs)
     }
   }
 }
 
-/** Waits until the time is up or the run is ended. Wake-ups are ignored. */
+/** Waits until the timeout or the end of the run. Wake-ups are ignored. */
 async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void> {
   const endsAt = performance.now() + ms
   for (let leftMs = ms; !run.isEnding && leftMs > 0; leftMs = endsAt - performance.now()) {
@@ -82,10 +82,10 @@ async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void>
 }
 
 /**
- * Delivers everything that is due and then runs maintenance.
+ * Delivers everything that's due, then runs maintenance.
  *
- * @throws `invalid_state` if the database belongs to another installation, and errors of the store after waiting for
- * the attempts in flight
+ * @throws `invalid_state` if the database belongs to another installation, or any store errors. Waits for in-flight
+ * attempts first
  */
 export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   const { maintenance, resultWriter, wakeUp, notifier } = parts
@@ -100,7 +100,7 @@ export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   }
 }
 
-/** Claims until a claim returns nothing, nothing was in progress before it, and no delivery gets its turn soon. */
+/** Claims until a claim is empty, nothing was in progress before it, and no rate-limited endpoint is ready soon. */
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
   const { prefetcher, resultWriter, wakeUp } = parts
   let isDone = false
@@ -112,7 +112,7 @@ async function claimAll(parts: LoopParts, run: Run): Promise<void> {
     const hasMore = await prefetcher.claim(run)
     const { nextInMs, received } = prefetcher
     if (received > receivedBefore) receivedAt = performance.now()
-    // In tests, the store's clock may stand still.
+    // The store's clock may be stopped in tests.
     const isInTime = performance.now() - receivedAt <= TURN_MS + IDLE_CHECK_MS
     const hasTurn = nextInMs !== null && nextInMs <= TURN_MS && isInTime
     isDone = wasIdle && !hasMore && !hasTurn && received === receivedBefore
@@ -124,18 +124,18 @@ function isIdle({ queues }: LoopParts): boolean {
   return queues.inFlight + queues.waiting === 0
 }
 
-/** Promises of a run. If the store doesn't respond, they may settle late or never. */
+/** A run's promises. These may settle late or never if the store doesn't respond. */
 export interface UnderWay {
-  /** Settles when the run won't make any more claims. */
+  /** Settles once the run won't make any more claims. */
   readonly claims: Promise<unknown>
-  /** Settles when no maintenance task is running. */
+  /** Settles once no maintenance task is running. */
   readonly maintenance: Promise<unknown>
 }
 
 /**
- * Ends a run. Releases everything that hasn't started, and waits for attempts in flight.
+ * Ends a run. Releases everything that hasn't started and waits for in-flight attempts.
  *
- * @param timeoutMs how long to wait for attempts before interrupting them
+ * @param timeoutMs how long to wait before interrupting the attempts
  */
 export async function endRun(
   parts: LoopParts,
@@ -167,7 +167,7 @@ function releaseWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Releases the deliveries of a claim that got no response. If the store stays silent, only the lease ends it. */
+/** Retries an unanswered claim to release its deliveries. If the store stays silent, their leases have to expire. */
 async function releaseUnanswered({ poller, prefetcher, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
   await prefetcher.claim(run).catch(notifier.reportFailure)
@@ -180,7 +180,7 @@ async function endAttempts(parts: LoopParts, interruptAt: number): Promise<void>
   await waitUntilIdle(parts, interruptAt + STOP_GRACE_MS)
 }
 
-/** The loop is woken whenever an attempt ends. */
+/** Resolves when idle or at the deadline. Ending attempts wake the loop. */
 async function waitUntilIdle(parts: LoopParts, endsAt: number): Promise<void> {
   for (let leftMs = endsAt - performance.now(); leftMs > 0; leftMs = endsAt - performance.now()) {
     if (isIdle(parts)) return

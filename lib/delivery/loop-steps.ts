@@ -3,23 +3,23 @@ import type { AttemptResult, ClaimRef } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { nameOf } from './result-writer.ts'
 
-/** The store methods used by every loop. */
+/** The store methods every loop uses */
 type Steps = Pick<DeliveryStore, 'claim' | 'writeResults' | 'release' | 'continuePurge'>
 
-/** Information about a loop's claims for its health. */
+/** A loop's claim stats, used for its health. */
 export interface ClaimRecord {
-  /** When the last successful claim was made, in milliseconds on the monotonic clock, or `null` if there was none. */
+  /** When the last successful claim was made, in monotonic milliseconds, or `null` if there hasn't been one. */
   readonly succeededAt: number | null
-  /** Number of failed claims since then. */
+  /** Number of failed claims since the last successful one. */
   readonly failures: number
 }
 
-/** The store methods of a loop and information about its claims. */
+/** A loop's store methods and claim stats. */
 export interface LoopSteps extends Steps {
   readonly claims: ClaimRecord
 }
 
-/** Wraps the store methods to publish each step on the channel `business-api:loop` and keep track of claims. */
+/** Wraps the store methods to publish each step on the `business-api:loop` channel and to keep track of claims. */
 export function createLoopSteps(deliveries: Steps): LoopSteps {
   const claims: { succeededAt: number | null; failures: number } = { succeededAt: null, failures: 0 }
 
@@ -66,7 +66,7 @@ export function createLoopSteps(deliveries: Steps): LoopSteps {
   }
 }
 
-/** Runs a step and publishes it. @param describe called without an answer if the step has failed */
+/** Runs a step and publishes it. @param describe called with `undefined` if the step failed */
 async function publishing<Answer extends object>(
   work: () => Promise<Answer>,
   describe: (timed: Pick<LoopStep, 'durationMs' | 'hasFailed'>, answer: Answer | undefined) => LoopStep,

@@ -7,30 +7,30 @@ import type { MaintenanceTask } from './maintenance.ts'
 
 // --- Old events ---
 
-/** Maximum number of rows of each kind per part of the purge. It's reduced if a part fails or takes too long. */
+/** Maximum number of rows of each kind per purge batch. Reduced if a batch fails or takes too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
 
-/** Share of one connection's time that all processes together may spend on purging. */
+/** Share of a single connection's time that all processes together may spend purging. */
 const PURGE_SHARE = 0.25
 
-/** 1,000 years, which is longer than anyone keeps events. */
+/** 1,000 years, which is longer than anyone keeps events */
 const FOREVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
 
-/** Number of consecutive failures after which a notice is sent. */
+/** Number of consecutive failures before we send a notice. */
 const FAILURES_MAX = 3
-/** The lag tolerated without a notice, and the time to catch up after all loops were stopped, in milliseconds. */
+/** How far the purge may lag without a notice, and how long it gets to catch up after downtime, in milliseconds. */
 const LAG_MAX_MS = 60 * 60 * 1000
 const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
- * Creates the task that purges old events and expired idempotency keys part by part. Sends a notice if the purge keeps
- * failing or can't keep up, and doesn't repeat the notice until the purge has recovered. Separate notices are sent for
- * endpoints whose open deliveries prevent old events from being purged.
+ * Creates the task that purges old events and expired idempotency keys in batches. Sends a notice if purging keeps
+ * failing or can't keep up, and doesn't send another one until the purge has recovered. Endpoints whose open deliveries
+ * prevent purging get their own notices.
  *
- * @param retentionMs age of the events to purge in milliseconds, or `false` to only purge expired idempotency keys
- * @param now returns the milliseconds of a monotonic clock
+ * @param retentionMs how long to keep events, in milliseconds, or `false` to only purge expired idempotency keys
+ * @param now returns monotonic milliseconds
  */
 export function createPurge(
   store: Pick<DeliveryStore, 'continuePurge'>,
@@ -82,7 +82,7 @@ export function createPurge(
         if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
         throw error
       })
-    // `null` means that nothing was purged because another process is purging or the purge is pausing.
+    // `null` means this call didn't purge anything because another process is purging or it's too early.
     if (report.lagMs !== null) {
       judgePart(report.lagMs, report.waitMs)
       judgeRetained(report.retained)
@@ -101,15 +101,15 @@ function halve(limit: number): number {
 
 // --- Expiries ---
 
-/** How long before an expiry to send a notice, in milliseconds. `null` for no notices. */
+/** How long before an expiry to send a notice, in milliseconds. `null` to disable. */
 export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithinMs'>
 
-/** Maximum number of notices of each kind per part. */
+/** Maximum number of notices of each kind per batch. */
 const EXPIRY_LIMIT = 500
 
 /**
- * Creates the task that claims notices about secrets and API keys that are about to expire, and erases expired previous
- * secrets. If a result is lost, the claim is repeated with the same token.
+ * Creates the task that claims expiry notices for secrets and API keys, and erases expired previous secrets. If a
+ * response is lost, the claim is retried with the same token.
  */
 export function createExpiryWatch(
   store: NoticeStore,
@@ -131,11 +131,11 @@ export function createExpiryWatch(
 
 // --- Overdue invoices ---
 
-/** Maximum number of invoices to mark per part. */
+/** Maximum number of invoices to mark per batch. */
 const OVERDUE_LIMIT = 500
 
 /**
- * Creates the task that marks overdue invoices of all organizations, by the store's clock.
+ * Creates the task that marks overdue invoices in all organizations, by the store's clock.
  *
  * @throws `TypeError` if the store has no invoices
  */

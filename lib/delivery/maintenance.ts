@@ -1,33 +1,33 @@
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
 /**
- * Runs one part of a task. Must not take too long.
+ * Runs one batch of a task. Must be short.
  *
- * @returns `true` if the task is complete, or the milliseconds until the next part can start
+ * @returns `true` if the task is complete, otherwise the number of milliseconds until the next batch can start
  */
 export type MaintenanceTask = () => Promise<boolean | number>
 
-/** Runs tasks in addition to the deliveries of a loop. */
+/** Runs background tasks alongside a loop's deliveries. */
 export interface Maintenance {
   /** Runs each task every minute until `stop` is called. */
   keepRunning(): Promise<void>
   /**
-   * Runs each task until it's complete or `stop` is called, with up to 100 parts.
+   * Runs each task until it's complete or `stop` is called, for up to 100 batches each.
    *
-   * @throws the first error of a task, after all tasks were run. Other errors are passed to `onError`
+   * @throws the first task's error, once all tasks have run. Other errors are passed to `onError`
    */
   runOnce(): Promise<void>
   stop(): void
 }
 
 const EVERY_MS = 60_000
-/** Pause between the parts of a long task, in milliseconds, so that deliveries go first. A part can ask for more. */
+/** Minimum pause between batches in milliseconds, to let deliveries go first. A task can ask for a longer one. */
 const PAUSE_MS = 250
-/** Maximum number of parts per task in `runOnce`. The scheduler has to wait for it and will call it again anyway. */
+/** Maximum number of batches per task in `runOnce`. The scheduler is waiting, and will call again anyway. */
 const PARTS_MAX = 100
 
 /**
- * Creates the maintenance of a loop.
+ * Creates a loop's maintenance.
  *
  * @param onError called with errors that aren't thrown by `runOnce`
  */
@@ -39,7 +39,7 @@ export function createMaintenance(
 
   return {
     async keepRunning() {
-      // Each run has its own flag, so that a task still hanging after `stop` doesn't continue in the next run.
+      // One flag per run, so a task that was still hanging after `stop` doesn't continue as part of the next run.
       let isStopped = false
       const scheduled = tasks.map((task) => ({ task, wakeUp: createWakeUp() }))
       stop = () => {
@@ -60,7 +60,7 @@ export function createMaintenance(
       }
       const failures: unknown[] = []
       for (const task of tasks) {
-        // One failing task must not prevent the others from running.
+        // A failing task must not keep the others from running.
         await runParts(task, wakeUp, () => isStopped).catch((error) => failures.push(error))
       }
       for (const failure of failures.slice(1)) onError(failure)
@@ -80,7 +80,7 @@ async function runParts(task: MaintenanceTask, wakeUp: WakeUp, isStopped: () => 
 }
 
 /**
- * Runs a task every minute. Long tasks are run part by part.
+ * Runs a task every minute, one batch at a time.
  *
  * @param wakeUp ends the wait between runs
  */

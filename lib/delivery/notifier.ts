@@ -4,23 +4,23 @@ import type { EndpointHealth, FailedDelivery } from '../webhooks/claims.ts'
 import { NOTICE_LINES, type Notice } from '../webhooks/notices.ts'
 import type { ResolvedLoopOptions } from './loop-options.ts'
 
-/** Passes notices and failures to the host. Listeners that throw or reject don't affect anything else. */
+/** Passes notices and failures on to the host. Listeners that throw or reject don't affect anything else. */
 export interface Notifier {
-  /** Sends notices to the log, the channel `business-api:notice` and `onNotice`. */
+  /** Sends notices to the log, the `business-api:notice` channel and `onNotice`. */
   notify(notices: readonly Notice[]): void
-  /** Groups failed deliveries by endpoint and sends a notice once there haven't been any more for a while. */
+  /** Groups failed deliveries by endpoint. Sends a notice once there haven't been any more for a while. */
   notifyFailed(failed: readonly FailedDelivery[]): void
-  /** Immediately sends the notices of all groups. */
+  /** Sends the notices for all groups immediately. */
   flush(): void
-  /** Reports a failure that delays deliveries to the log and `onError`. */
+  /** Reports a failure that holds up deliveries to the log and `onError`. */
   reportFailure(error: unknown): void
 }
 
-/** A group is sent if there were no failures for this long, or after the maximum time, in milliseconds. */
+/** Send a group's notice after this long without another failure, or after the maximum time. In milliseconds. */
 const FAILED_QUIET_MS = 5000
 const FAILED_MAX_MS = 60_000
 
-/** Failed deliveries of an endpoint for which no notice has been sent yet. */
+/** An endpoint's failed deliveries that we haven't sent a notice for yet. */
 interface FailedGroup {
   readonly first: FailedDelivery
   readonly endsAt: number
@@ -28,7 +28,7 @@ interface FailedGroup {
   timer?: NodeJS.Timeout
 }
 
-/** Creates the notifier of a loop. */
+/** Creates a loop's notifier. */
 export function createNotifier({
   logger,
   onNotice,
@@ -69,7 +69,7 @@ export function createNotifier({
     )
   }
 
-  /** Calls a listener of the host. It may be async even though the type doesn't say so. */
+  /** Calls a host listener, which may be async even though the type says otherwise. */
   function callListener(name: string, call: () => unknown, onFailure: (failure: unknown) => void): void {
     const fail = (failure: unknown): void => {
       logger.error({ error: describeError(failure) }, `${name} failed`)
@@ -102,7 +102,7 @@ export function createNotifier({
   }
 }
 
-/** Returns the notices for endpoints that started failing or were disabled. */
+/** Returns notices for endpoints that are newly failing or disabled. */
 export function noticesOfEndpoints(endpoints: readonly EndpointHealth[]): readonly Notice[] {
   return endpoints.flatMap((endpoint): readonly Notice[] => {
     const { organizationId, endpointId, failures, failingSince, disabledReason } = endpoint

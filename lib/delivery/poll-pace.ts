@@ -1,17 +1,17 @@
 import type { DeliveryWatch } from '../webhooks/claims.ts'
 import { TIMER_EARLY_MS } from './wake-up.ts'
 
-/** A loop is considered idle after this time without a delivery, in milliseconds. */
+/** A loop is idle after this many milliseconds without a delivery. */
 const IDLE_AFTER_MS = 1000
 /**
- * Poll interval of an idle loop in milliseconds. Commits wake the loop anyway, so polling only has to find what's due
- * for other reasons, for example after a lease has expired.
+ * An idle loop's poll interval in milliseconds. Commits wake the loop anyway, so polling is only for deliveries that
+ * become due in other ways, such as an expired lease.
  */
 const IDLE_POLL_MS = 1000
 
 /**
- * Returns a function that returns the milliseconds until the next poll. If there was nothing to deliver for a second
- * and the store wakes the loop on every commit, it polls less often, by default a tenth as often.
+ * Returns a function that returns the number of milliseconds until the next poll. If nothing was delivered for a second
+ * and the store wakes the loop on every commit, it polls less often (by default a tenth as often).
  */
 export function createPollPace(
   pollIntervalMs: number,
@@ -24,7 +24,7 @@ export function createPollPace(
 
   return async (received) => {
     const now = performance.now()
-    // This includes wake-ups without a delivery, because commits that wake an idle loop are serialized.
+    // Even wake-ups without a delivery count, because commits that wake an idle loop are serialized.
     const wasWoken = isIdle && now < pollAt - TIMER_EARLY_MS
     if (received !== receivedBefore || wasWoken) {
       receivedBefore = received
@@ -38,7 +38,7 @@ export function createPollPace(
       busyAt = now
       return pollIntervalMs
     }
-    // Claim once more to find any deliveries recorded before the store started waking the loop.
+    // Claim once more for deliveries that were written before the store started waking us.
     const waitMs = wasIdle ? Math.max(IDLE_POLL_MS, pollIntervalMs) : 0
     pollAt = performance.now() + waitMs
     return waitMs

@@ -9,18 +9,18 @@ import type {
 } from '../webhooks/claims.ts'
 import type { Claimed } from './queue.ts'
 
-/** Claims due deliveries for a loop. Makes one claim at a time and visits endpoints round robin. */
+/** Claims due deliveries for a loop, one claim at a time, visiting endpoints round robin. */
 export interface Poller {
   /** `true` if a claim got no response. The next claim then returns its deliveries. */
   readonly hasUnanswered: boolean
   /**
-   * Claims up to `limit` deliveries whose bodies total up to `maxBytes`. A failed claim is repeated with the same
-   * token. It may have taken deliveries, which would otherwise have to wait until the lease ends.
+   * Claims up to `limit` deliveries whose bodies add up to at most `maxBytes`. A failed claim is retried with the same
+   * token. Otherwise any deliveries it did claim would be stuck until the lease expires.
    *
-   * @throws errors of the store
+   * @throws any store errors
    */
   claim(limit: number, maxBytes: number, capacity: Capacity): Promise<ClaimAnswer>
-  /** Gives up on a claim that got no response. Its deliveries have to wait until the lease ends. */
+  /** Gives up on an unanswered claim. Its deliveries have to wait for the lease to expire. */
   abandon(): void
 }
 
@@ -31,22 +31,22 @@ export interface ClaimAnswer {
   readonly failed: readonly FailedDelivery[]
   /** The store's clock minus the monotonic clock, in milliseconds. */
   readonly storeOffset: number
-  /** `true` if there are more endpoints to visit in this round. */
+  /** `true` if this round has more endpoints to visit. */
   readonly hasMore: boolean
   /** See `Claims.nextInMs`. */
   readonly nextInMs: number | null
 }
 
-/** A delivery claimed without content. */
+/** A delivery that was claimed without its content. */
 export type Unread = UnreadDelivery & Pick<Claimed, 'token' | 'leaseEndsAt'>
 
-/** Maximum number of endpoints to inspect per claim. This takes a few milliseconds. */
+/** Maximum number of endpoints to inspect per claim. That many take a few milliseconds. */
 const SCAN_LIMIT = 200
 
 /**
- * Creates the poller of a loop.
+ * Creates a loop's poller.
  *
- * @param options.leaseMs how long a claim is valid, in milliseconds
+ * @param options.leaseMs lease duration in milliseconds
  * @param options.maxAttempts maximum number of attempts per round
  */
 export function createPoller(
@@ -65,7 +65,7 @@ export function createPoller(
     async claim(limit, maxBytes, capacity) {
       const isRepeat = unanswered !== undefined
       unanswered ??= { token: `${name}-${++claimsMade}`, sentAt: performance.now() }
-      // The lease starts with the first try, as the store may have executed that one.
+      // The lease starts with the first try because the store may have executed that one.
       const { token, sentAt } = unanswered
       const leaseEndsAt = sentAt + leaseMs
       const claims = await store.claim({
@@ -80,7 +80,7 @@ export function createPoller(
         maxAttempts,
       })
       if (unanswered?.token === token) unanswered = undefined
-      // In Node.js 20, a spread followed by more properties takes as long as signing a webhook (a few microseconds).
+      // In Node.js 20, a spread followed by more properties takes as long as signing a webhook (several microseconds).
       const own = <Claimed extends object>(claimed: Claimed) =>
         Object.assign({}, claimed, { token, leaseEndsAt })
       return {
@@ -98,24 +98,24 @@ export function createPoller(
   }
 }
 
-// --- The position ---
+// --- Cursor ---
 
-/** The position of a loop in the round robin of endpoints. */
+/** A loop's position in the endpoint round robin. */
 interface Cursor {
-  /** The endpoint after which the next claim starts, or `null` to start with the first. */
+  /** The next claim starts after this endpoint. `null` to start with the first one. */
   readonly position: EndpointRef | null
   /**
-   * Moves past the endpoints of a claim.
+   * Moves past a claim's endpoints.
    *
-   * @returns whether there are more endpoints to visit in this round
+   * @returns whether this round has more endpoints to visit
    */
   advance(claims: Pick<Claims, 'deliveries' | 'unread' | 'next'>): boolean
 }
 
 /**
- * Creates a cursor that starts at the first endpoint. A round visits each endpoint with pending deliveries once. It
- * takes several claims if there are too many endpoints to inspect in one. At the end of a round the loop can wait.
- * Without rounds it would keep finding the same endpoints, since pending deliveries aren't necessarily due.
+ * Creates a cursor at the first endpoint. A round visits every endpoint with pending deliveries once, using as many
+ * claims as it takes. The loop can wait at the end of a round. Without rounds, it would find the same endpoints over
+ * and over, since pending deliveries may not be due yet.
  */
 function createCursor(): Cursor {
   let position: EndpointRef | null = null
@@ -127,7 +127,7 @@ function createCursor(): Cursor {
     },
     advance({ deliveries, unread, next }) {
       const from = position
-      // The last endpoint served is last in the next round, because its organization may have used up its budget.
+      // Start the next round after the endpoint served last, because its organization may have used up its budget.
       position = next ?? endpointOf(deliveries.at(-1) ?? unread.at(-1)) ?? position
       const hasMore = next !== null && !isPassed(roundBegan, from, next)
       if (!hasMore) roundBegan = position
@@ -140,7 +140,7 @@ function endpointOf(delivery: EndpointRef | undefined): EndpointRef | undefined 
   return delivery && { organizationId: delivery.organizationId, endpointId: delivery.endpointId }
 }
 
-/** Returns `true` if the round robin passes `endpoint` between `from` and `to`. `null` is before the first endpoint. */
+/** Returns `true` if `endpoint` is between `from` and `to` in the round robin. `null` is before the first endpoint. */
 function isPassed(endpoint: EndpointRef | null, from: EndpointRef | null, to: EndpointRef): boolean {
   const isBehindStart = isBefore(from, endpoint)
   const isBeforeEnd = !isBefore(to, endpoint)

@@ -7,34 +7,34 @@ import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
 import { TIMER_EARLY_MS, type WakeUp } from './wake-up.ts'
 
-/** Claims as many deliveries as the queues can take and passes them to the dispatcher. */
+/** Claims as many deliveries as the queues can take and hands them to the dispatcher. */
 export interface Prefetcher {
-  /** Number of deliveries received from claims since the loop was created. */
+  /** Number of deliveries received since the loop was created. */
   readonly received: number
   /** `true` if the last claim was skipped because too many results are waiting to be written. */
   readonly isHeldUp: boolean
   /** Milliseconds from the last claim until an endpoint's rate allows its next delivery, or `null` if none waits. */
   readonly nextInMs: number | null
-  /** `true` while endpoints with a backlog are throttled. */
+  /** `true` while endpoints with a backlog are being throttled. */
   readonly isThrottling: boolean
   /**
-   * Makes one claim. If the run is ending, the deliveries are released.
+   * Makes one claim. If the run is ending, its deliveries are released.
    *
    * @returns whether more can be claimed right away
-   * @throws errors of the store
+   * @throws any store errors
    */
   claim(run: Run): Promise<boolean>
   stopThrottling(): void
 }
 
-/** A run of a loop, started with `start` or `runOnce`. */
+/** One run of a loop, begun by `start` or `runOnce`. */
 export interface Run {
   readonly isOnce: boolean
   /** `true` once `stop` has been called. */
   isEnding: boolean
 }
 
-/** The parts used by a prefetcher. */
+/** The parts a prefetcher needs. */
 export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
   readonly sender: Pick<WebhookSender, 'prepare'>
   readonly poller: Poller
@@ -46,32 +46,32 @@ export interface PrefetcherParts extends Pick<DispatcherParts, 'queues'> {
 }
 
 /**
- * How long to throttle backlogs after a claim, as a multiple of the claim's duration. With a backlog of 50,000 on two
- * busy cores, p99 of all other endpoints was 150 ms without throttling, 30 ms with 2, and 20 ms with 6.
+ * How long to throttle backlogs, as a multiple of the claim's duration. With a backlog of 50,000 on two busy cores, the
+ * p99 of all other endpoints was 150 ms without throttling, 30 ms with a factor of 2, and 20 ms with 6.
  */
 const THROTTLE_FACTOR = 6
-/** Maximum time to throttle backlogs, in milliseconds. If a claim takes seconds, the database is to blame. */
+/** Maximum throttling in milliseconds. If a claim takes seconds, the problem is the database. */
 const THROTTLE_MAX_MS = 200
-/** Maximum number of results waiting to be written, as a multiple of the concurrency. */
+/** Maximum number of unwritten results, as a multiple of the concurrency. */
 const PENDING_FACTOR = 4
-/** Maximum total size of the bodies in a claim, in bytes. By default, this is enough for 16 of the largest allowed. */
+/** Maximum combined size of all bodies in a claim, in bytes. Enough for 16 bodies of the default maximum size. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
- * A claim that failed after this long may still hold locks on its deliveries, because the database gives up later than
- * we do. Other claims skip locked deliveries in the meantime, so the prefetcher stays careful.
+ * A claim that failed after this long may still hold locks on its deliveries because our timeout is shorter than the
+ * database's. Other claims skip locked deliveries in the meantime, so we stay careful for a while. In milliseconds.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
-/** Maximum delay before waking the loop for an endpoint's turn, in milliseconds. Any value timers support will do. */
+/** Maximum delay before waking the loop for a rate-limited endpoint, in milliseconds. Any valid timer delay will do. */
 const TURN_MAX_MS = 60_000
 
 /**
- * Creates the prefetcher of a loop. After a failed claim, the prefetcher is careful and claims deliveries without
- * content. The reader then reads one delivery at a time, so an unreadable delivery can be identified and doesn't block
- * the rest. This ends once all deliveries of a careful claim have been read and no delivery is suspected, but not
- * within 30 seconds of a claim that hung.
+ * Creates a loop's prefetcher. After a failed claim, it becomes careful and claims deliveries without content. The
+ * reader then reads each delivery separately to identify unreadable deliveries without blocking the rest. This mode
+ * ends once a careful claim's deliveries have all been read and there are no suspects, but no sooner than 30 seconds
+ * after a claim hung.
  *
- * @param concurrency maximum number of attempts in flight
+ * @param concurrency maximum number of in-flight attempts
  */
 export function createPrefetcher(
   { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp }: PrefetcherParts,
@@ -103,7 +103,7 @@ export function createPrefetcher(
     notifier.notifyFailed(failed)
   }
 
-  /** Without throttling, a backlog would keep the database and this process busy and delay other deliveries. */
+  /** Without throttling, a backlog keeps the database and this process busy, which delays all other deliveries. */
   function throttle(ms: number): void {
     if (!queues.throttle(ms)) return
     clearTimeout(throttling)
@@ -113,7 +113,7 @@ export function createPrefetcher(
     }, Math.ceil(ms) + TIMER_EARLY_MS)
   }
 
-  /** Wakes the loop when a rate-limited endpoint can get its next delivery instead of waiting for the next poll. */
+  /** Wakes the loop when a rate-limited endpoint can take its next delivery, instead of waiting for the next poll. */
   function wakeIn(ms: number | null): void {
     nextInMs = ms
     clearTimeout(turn)
@@ -153,12 +153,12 @@ export function createPrefetcher(
       return throttling !== undefined
     },
     async claim(run) {
-      // Prepare the sender first, because claiming with an incomplete one would use up attempts. Not needed to stop.
+      // Check the sender first, since claiming with an incomplete one would use up attempts. Not needed when stopping.
       if (!run.isEnding) await sender.prepare?.()
       const plan = queues.planClaim()
       queues.adoptPlan(plan)
       isHeldUp = resultWriter.pending > concurrency * PENDING_FACTOR
-      // If the run is ending, we don't claim anything new and only repeat a claim that got no response.
+      // If the run is ending, only retry an unanswered claim, and don't claim anything new.
       const limit = run.isEnding ? 0 : plan.limit
       if (!run.isEnding && (limit <= 0 || isHeldUp)) return false
       const sentAt = performance.now()

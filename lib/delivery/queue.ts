@@ -1,8 +1,8 @@
 import type { ClaimedDelivery, EndpointRef } from '../webhooks/claims.ts'
 import type { Verdict } from './verdict.ts'
 
-// The queue of an endpoint in this process. It has claimed deliveries waiting for an attempt, attempts in flight, and
-// the load that the endpoint has proven it can take (AIMD). Several of these states can apply at once:
+// An endpoint's queue in this process: claimed deliveries waiting for an attempt, in-flight attempts, and how much load
+// the endpoint has shown it can handle (AIMD). A queue can be in multiple of these states:
 //
 // | state      | begins when                       | ends when                     | limit for the next claim        |
 // |------------|-----------------------------------|-------------------------------|---------------------------------|
@@ -19,11 +19,11 @@ import type { Verdict } from './verdict.ts'
 /** A delivery claimed by this process. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
-  /** In milliseconds of the monotonic clock. */
+  /** In monotonic milliseconds. */
   readonly leaseEndsAt: number
 }
 
-/** The queue of an endpoint in this process. Times are in milliseconds of the monotonic clock. */
+/** An endpoint's queue in this process. All times are monotonic milliseconds. */
 export interface EndpointQueue {
   readonly organizationId: string
   readonly endpointId: string
@@ -31,45 +31,45 @@ export interface EndpointQueue {
   unread: number
   readonly waiting: Claimed[]
   inFlight: number
-  /** Maximum number of attempts in flight. Each success adds 1. It's halved if the endpoint is slow. */
+  /** Maximum number of in-flight attempts. Incremented on success, halved if the endpoint is slow. */
   concurrencyLimit: number
-  /** `true` if the last attempt succeeded quickly, so deliveries claimed in advance won't wait for long. */
+  /** `true` if the last attempt succeeded quickly, so deliveries claimed in advance won't have to wait long. */
   isQuick: boolean
-  /** `true` if the endpoint can take less than an unproven one. */
+  /** `true` if the endpoint can take less load than an unproven one. */
   isSlow: boolean
-  /** `true` once an attempt was successful. Before that, we don't know the endpoint's response time. */
+  /** `true` after the first success. Until then, we don't know how fast the endpoint is. */
   isProven: boolean
-  /** When the last attempt ended, or when the first of the attempts in flight started. */
+  /** When the last attempt ended, or when the first in-flight attempt started. */
   progressAt: number
-  /** `true` if the queue is in line for the next attempt. */
+  /** `true` if the queue is in line to start an attempt. */
   isReady: boolean
-  /** Number of deliveries the last claim asked for and actually returned. If they are equal, more may be due. */
+  /** How many deliveries the last claim requested and returned. If equal, there may be more. */
   capacity: number
   claimed: number
   blockedUntil: number
   throttledUntil: number
   heldUntil: number
-  /** Deliveries of claims sent before this time are released, because the store didn't know about a rejection yet. */
+  /** Deliveries from claims sent before this are released, as the store didn't know about a rejection at the time. */
   claimsFrom: number
   usedAt: number
 }
 
-/** Limits for an endpoint's attempts in flight. */
+/** Limits on an endpoint's in-flight attempts. */
 export interface ConcurrencyLimits {
-  /** Limit for unproven endpoints. */
+  /** Initial limit, for unproven endpoints. */
   readonly start: number
   readonly max: number
 }
 
 const QUICK_MS = 250
-/** After being idle for this many milliseconds, an endpoint starts over. */
+/** An endpoint that was idle for this many milliseconds starts over. */
 const IDLE_MS = 1000
-/** An endpoint that hasn't responded for this many milliseconds is slow, even if no attempt has ended yet. */
+/** An endpoint that hasn't responded for this many milliseconds is slow, even if none of its attempts have ended. */
 const SLOW_AFTER_MS = 1000
-/** Maximum number of an endpoint's deliveries in one claim. They form a burst that other endpoints have to wait for. */
+/** Maximum number of deliveries per endpoint and claim, since other endpoints have to wait for such a burst. */
 const BURST_MAX = 16
 
-/** Creates the queue of an endpoint that is new to this process. */
+/** Creates the queue for an endpoint that is new to this process. */
 export function createEndpointQueue(
   { organizationId, endpointId }: EndpointRef,
   { start }: ConcurrencyLimits,
@@ -96,12 +96,12 @@ export function createEndpointQueue(
   }
 }
 
-/** Returns the number of deliveries in a queue, which may be unread, waiting or in flight. */
+/** Returns the number of deliveries in a queue, including unread and in-flight ones. */
 export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
   return unread + inFlight + waiting.length
 }
 
-/** Returns how many deliveries can be claimed for a queue. */
+/** Returns how many more deliveries can be claimed for a queue. */
 export function capacityOf(queue: EndpointQueue): number {
   if (Math.max(queue.blockedUntil, queue.throttledUntil, queue.heldUntil) > performance.now()) return 0
   const ahead = queue.isQuick ? queue.concurrencyLimit : 0
@@ -109,8 +109,8 @@ export function capacityOf(queue: EndpointQueue): number {
 }
 
 /**
- * Makes an endpoint that was idle start over with the start limit. The endpoint may be rate limited and reject
- * everything above that in a burst. A quick endpoint is back at its limit after a few attempts.
+ * Resets an endpoint that was idle to the start limit, since it may be rate limited and reject anything above that in a
+ * burst. A quick endpoint is back at the old limit after a handful of attempts.
  */
 export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): void {
   if (performance.now() - queue.usedAt < IDLE_MS) return
@@ -118,7 +118,7 @@ export function startAnew(queue: EndpointQueue, { start }: ConcurrencyLimits): v
   queue.isQuick = false
 }
 
-/** Adapts a queue to the result of an attempt. */
+/** Updates a queue after an attempt. */
 export function adapt(
   queue: EndpointQueue,
   load: Verdict['load'],
@@ -131,16 +131,16 @@ export function adapt(
   if (load === 'more') queue.concurrencyLimit = Math.min(limits.max, queue.concurrencyLimit + 1)
   if (load === 'less') queue.concurrencyLimit = Math.max(1, half)
   if (load === 'more' && queue.concurrencyLimit >= limits.start) queue.isSlow = false
-  // Half of 1 is below any start limit, so an endpoint can become slow even if all endpoints have a limit of 1.
+  // Since half of 1 is below any start limit, endpoints can be marked slow even if all limits are 1.
   if (load === 'less' && half < limits.start) queue.isSlow = true
 }
 
-/** Returns `true` if the endpoint can take less than an unproven one or is blocked. */
+/** Returns `true` if the endpoint is blocked or can take less load than an unproven one. */
 export function isSlow(queue: EndpointQueue): boolean {
   return queue.isSlow || queue.blockedUntil > performance.now()
 }
 
-/** Returns `true` if no attempt in flight makes progress. The endpoint is then slow before any of them has ended. */
+/** Returns `true` if no in-flight attempt is making progress. The endpoint is slow even though no attempt has ended. */
 export function isHanging({ inFlight, progressAt }: EndpointQueue): boolean {
   return inFlight > 0 && progressAt <= performance.now() - SLOW_AFTER_MS
 }

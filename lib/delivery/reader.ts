@@ -4,66 +4,66 @@ import { refOf } from './dispatcher.ts'
 import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
-// Reads deliveries one by one. This is used for deliveries with a large body, and after a failed claim to find the
-// delivery that caused the failure. Each read is a separate statement, so an unreadable delivery doesn't affect others.
+// Reads deliveries one at a time. Used for large bodies, and to find the culprit after a failed claim. Each delivery
+// gets its own statement, so an unreadable one doesn't affect the rest.
 //
-// A delivery that can't be read becomes a suspect and is released until its endpoint's pause is over. We don't want a
-// slow database to fail any deliveries. So a failed read only counts if another delivery was read quickly since the
-// previous one. If a suspect can be read after all, the database was to blame and all failures of all suspects are
-// reset. The third failure that counts makes the delivery fail as `unreadable`. An administrator can still recover it.
+// If a read fails, the delivery becomes a suspect and is released until its endpoint's pause is over. A slow database
+// must never fail a delivery, so a failed read only counts if another delivery was read quickly since the last failure.
+// If a suspect turns out to be readable, it was the database's fault and we reset all suspects. On the third failure
+// that counts, the delivery fails as `unreadable`. Administrators can still recover it.
 
-/** Reads deliveries one by one. */
+/** Reads deliveries one at a time. */
 export interface Reader {
-  /** Number of deliveries being read or waiting to be read. */
+  /** Number of deliveries that are being read or waiting to be read. */
   readonly pending: number
   /** `true` if there are deliveries that couldn't be read. */
   readonly hasSuspects: boolean
-  /** Sets the listener, replacing the previous one. */
+  /** Replaces the listener. */
   listen(listener: ReadListener): void
   add(delivery: Unread): void
-  /** Counts a claim that returned content, as evidence that the database is healthy. */
+  /** Counts a claim that returned content, which shows that the database is healthy. */
   noteRead(tookMs: number): void
-  /** Removes all pending deliveries. The results of reads in progress are dropped. */
+  /** Removes all pending deliveries. Results of reads in progress are discarded. */
   drain(): readonly Unread[]
 }
 
-/** Callbacks of a reader. Each added delivery is passed to one callback unless it's drained. */
+/** Reader callbacks. Unless drained, each delivery is passed to exactly one callback. */
 export interface ReadListener {
   onRead(delivery: Claimed): void
-  /** The claim was lost, the endpoint was removed, or there isn't enough time left on the lease. */
+  /** The claim was lost, the endpoint was removed, or the lease is about to expire. */
   onGone(delivery: Unread): void
-  /** The delivery couldn't be read this time. @param pauseMs how long to leave the endpoint alone */
+  /** The delivery couldn't be read this time. @param pauseMs how long to pause the endpoint */
   onFailed(delivery: Unread, error: unknown, pauseMs: number): void
-  /** The delivery can't be read at all. */
+  /** The delivery is permanently unreadable. */
   onUnreadable(delivery: Unread, error: unknown): void
 }
 
 interface Suspect {
-  /** Number of failed reads, and how many of them count. */
+  /** Total number of failed reads, and how many of them count. */
   tries: number
   failures: number
-  /** The number of quick reads of other deliveries at the time of the last failure. */
+  /** The value of `quickReads` at the last failure. */
   readsSeen: number
   failedAt: number
 }
 
 const READS_MAX = 4
-/** A read that takes longer than this doesn't prove that the database is healthy. */
+/** A read that takes longer than this doesn't show that the database is healthy. In milliseconds. */
 const QUICK_READ_MS = 1000
 const FAILURES_MAX = 3
-/** Pause of the endpoint after a failed read, in milliseconds. Doubles with each failure. */
+/** How long to pause the endpoint after a failed read, in milliseconds. Doubles with each failure. */
 const PAUSE_MS = 1000
 const PAUSE_MAX_MS = 30_000
-/** If a suspect isn't claimed for this long, it was probably cancelled or handled by another process. */
+/** A suspect that isn't claimed for this long has probably been cancelled or handled by another process. */
 const FORGET_AFTER_MS = 10 * 60_000
 
 /**
- * Creates the reader of a loop.
+ * Creates a loop's reader.
  *
- * @param leaseMs how long a claim is valid. Deliveries with less than half of it left aren't read
+ * @param leaseMs lease duration in milliseconds. Deliveries with less than half of it left aren't read
  */
 export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
-  /** Reads in progress, one per organization, so no organization can use all reads. */
+  /** Reads in progress. At most one per organization, so no organization can use them all. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()

@@ -3,47 +3,47 @@ import { sleep, withDeadline } from '../base/time.ts'
 import type { AttemptResult, ClaimRef, ClaimStore, FailureLimit, ResultReport } from '../webhooks/claims.ts'
 import { createWakeUp } from './wake-up.ts'
 
-/** Number of a loop's attempts by outcome. Results dropped by the store because the claim was lost aren't included. */
+/** A loop's attempts by outcome. Doesn't include results that the store dropped because the claim was lost. */
 export interface DeliveryCounts {
   /** Attempts with a 2xx response. */
   readonly delivered: number
   /** Failed attempts that will be retried. */
   readonly retried: number
-  /** Failed attempts that were the last of their round, and unreadable deliveries. */
+  /** Failed final attempts, and unreadable deliveries. */
   readonly failed: number
 }
 
-/** Writes the results of attempts to the store in batches, while other attempts continue. */
+/** Writes attempt results to the store in batches, while other attempts continue. */
 export interface ResultWriter {
   /** Counts of all results written since the loop was created. */
   readonly counts: DeliveryCounts
   /** Number of results and released claims that haven't been written yet. */
   readonly pending: number
-  /** Sets the listener, replacing the previous one. */
+  /** Replaces the listener. */
   listen(listener: ResultListener): void
   write(result: UntimedResult, times: AttemptTimes): void
   release(claim: ClaimRef): void
   /**
-   * Resolves when everything is written or the time is up. Whatever is left is written after the next
-   * `write` or `release`.
+   * Resolves once everything is written or the timeout is reached. Anything left is written along with the next `write`
+   * or `release`.
    *
    * @param ms timeout in milliseconds
    */
   settle(ms: number): Promise<void>
 }
 
-/** The result of an attempt without its times. */
+/** An attempt result without times. */
 export type UntimedResult = Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>
 
-/** Start and end of an attempt in milliseconds of the monotonic clock. */
+/** When an attempt started and ended, in monotonic milliseconds. */
 export interface AttemptTimes {
   readonly startedAt: number
   readonly endedAt: number
 }
 
-/** Callbacks of a result writer. */
+/** Result writer callbacks. */
 export interface ResultListener {
-  /** Called after results were written. Retries are due after their delay by the store's clock, or slightly earlier. */
+  /** Called after writing results. Retries are due after their delay (or slightly earlier) by the store's clock. */
   onWritten(results: readonly UntimedResult[], report: ResultReport): void
   onError(error: unknown): void
 }
@@ -56,15 +56,15 @@ interface Ended {
 /** Larger batches would keep the database busy for too long. */
 const BATCH_MAX = 200
 const RETRY_MS = 500
-/** How long the first result waits for others, in milliseconds. In PostgreSQL, ten cost hardly more than one. */
+/** How long the first result waits for others, in milliseconds. PostgreSQL writes ten almost as fast as one. */
 const GATHER_MS = 20
 
 /**
- * Creates the result writer of a loop. Only one statement runs at a time. The first result waits a few milliseconds for
- * others, and results that arrive while a statement is running form the next batch, so batches grow with the load. If
- * writing fails, results are kept and tried again. If that takes longer than the leases, the attempts are repeated,
- * because sending a webhook twice is better than losing it. A result that the store rejects twice on its own is dropped
- * to keep it from blocking the rest.
+ * Creates a loop's result writer. Only one statement runs at a time. The first result waits a few milliseconds for
+ * others, and results that arrive while a statement is running go into the next batch, so batches grow with the load.
+ * If a write fails, we keep the results and retry. If that takes longer than the leases, the attempts will be made
+ * again because sending a webhook twice is better than losing it. A result that the store rejects twice by itself is
+ * dropped to unblock the rest.
  */
 export function createResultWriter(
   store: Pick<ClaimStore, 'writeResults' | 'release'>,
@@ -128,7 +128,7 @@ export function createResultWriter(
     }
   }
 
-  /** Returns `null` if the batch failed. The next one is half as large, until the bad result is on its own. */
+  /** Returns `null` if the batch failed. The next batch is half as large, until only the bad result is left. */
   async function writeOrShrink(batch: readonly Ended[]): Promise<ResultReport | null> {
     try {
       return await store.writeResults(batch.map(toResult), limit)
@@ -143,7 +143,7 @@ export function createResultWriter(
     }
   }
 
-  /** If a result is rejected for the second time, it's dropped. */
+  /** Moves a rejected result to the end, or drops it if this is the second time. */
   function moveToEnd(batch: readonly Ended[]): void {
     ended.splice(0, batch.length)
     ended.push(...batch.filter((one) => !refused.has(one)))
@@ -184,9 +184,9 @@ export function nameOf({ organizationId, deliveryId, token }: ClaimRef): string 
   return JSON.stringify([organizationId, deliveryId, token])
 }
 
-/** Converts times to relative ones so that only the store's clock matters. */
+/** Makes times relative, so only the store's clock matters. */
 function toResult({ result, times }: Ended): AttemptResult {
   const now = performance.now()
-  // We assign to the result itself because a spread with this many properties is slow.
+  // Mutate the result because spreading this many properties is slow.
   return Object.assign(result, { startedAgoMs: now - times.startedAt, endedAgoMs: now - times.endedAt })
 }

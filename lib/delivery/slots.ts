@@ -1,29 +1,29 @@
 import { readWhole } from '../base/options.ts'
 
-/** Attempt slots shared by the delivery loops of a process. They limit the attempts in flight of all loops together. */
+/** Attempt slots shared by a process's delivery loops. They limit the total number of in-flight attempts. */
 export interface DeliverySlots {
   /** The number of slots. */
   readonly concurrency: number
   /**
-   * Adds a running loop, so that a share of the slots is reserved for it.
+   * Adds a running loop and reserves a share of the slots for it.
    *
    * @param used returns the number of slots the loop uses
    * @returns a function that removes the loop
    */
   join(used: () => number): () => void
-  /** Returns the number of slots a loop can use. @param used the same function as in `join` */
+  /** Returns the number of slots a loop can use. @param used the function passed to `join` */
   free(used: () => number): number
 }
 
-/** The part of each loop's equal share that is reserved for it. Any loop with deliveries can use the rest. */
+/** The part of each loop's equal share that is reserved for it. The rest is first come, first served. */
 const KEPT_SHARE = 1 / 2
 
 /**
- * Creates slots to be shared by the loops of a process, one loop per shard. Half of the slots are divided equally, so a
- * single shard with a flood of events or slow subscribers can't use all of them.
+ * Creates slots that a process's loops share, one loop per shard. Half of the slots are divided equally, so a single
+ * shard with a flood of events or slow subscribers can't use them all.
  *
- * @param concurrency maximum number of attempts in flight across all loops. Defaults to 256
- * @throws `RangeError` if the number is invalid
+ * @param concurrency maximum number of in-flight attempts across all loops. Defaults to 256
+ * @throws `RangeError` if `concurrency` is invalid
  * @example
  * ```ts
  * const concurrency = createDeliverySlots(256)

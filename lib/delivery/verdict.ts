@@ -2,17 +2,17 @@ import type { AttemptResult } from '../webhooks/claims.ts'
 import { isSuccess } from '../webhooks/webhook-answer.ts'
 import type { WebhookAnswer } from '../webhooks/webhook-sender.ts'
 
-/** What to do after an attempt. */
+/** What happens next after an attempt. */
 export interface Verdict
   extends Pick<AttemptResult, 'outcome' | 'reason' | 'isGone' | 'delayMs' | 'backOffMs'> {
-  /** How the load on the endpoint should change: more after a success, less after a timeout. */
+  /** Whether the endpoint can take more load (after a success) or less (after a timeout). */
   readonly load: 'more' | 'same' | 'less'
 }
 
-/** Delays between the 5 attempts in milliseconds (specification, section 6, rule 3 of delivery). */
+/** Delays between the five attempts, in milliseconds (see section 6 of the spec, delivery rule 3). */
 export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_000]
 
-/** A `Retry-After` can extend the wait to this many milliseconds at most. */
+/** Maximum `Retry-After` to respect, in milliseconds. */
 const RETRY_AFTER_MAX_MS = 60 * 60 * 1000
 
 const DELIVERED: Verdict = {
@@ -25,14 +25,14 @@ const DELIVERED: Verdict = {
 }
 
 const GONE = 410
-/** Statuses for temporary rejections. Any other failure with a `Retry-After` is treated as a rejection as well. */
+/** Statuses that mean a temporary rejection. Any failure with a `Retry-After` counts as a rejection too. */
 const REJECTIONS = [429, 503]
 
 /**
- * Decides what to do after a response. 2xx is a success, and 410 fails the delivery right away. Any other response,
- * including redirects, is retried until there are no more delays (specification, section 6, rules 1 to 4 of delivery).
+ * Decides what happens after a response. 2xx is a success, and 410 fails the delivery right away. Any other response,
+ * including redirects, is retried until there are no more delays (see section 6 of the spec, delivery rules 1 to 4).
  *
- * @param attempt number of the attempt in the round, starting at 1
+ * @param attempt the attempt number within the round, starting at 1
  */
 export function judgeAnswer(
   answer: WebhookAnswer,
@@ -42,7 +42,7 @@ export function judgeAnswer(
   if (isSuccess(answer)) return DELIVERED
   const rest = { reason: null, isGone: false, delayMs: 0, backOffMs: null, load: 'same' } as const
   const { status, error, retryAfterMs = null } = answer
-  // This process ended the attempt, so the delivery is due again immediately and can't fail because of it.
+  // We ended the attempt ourselves, so the delivery is due again immediately and can't fail because of it.
   if (error === 'interrupted') return { ...rest, outcome: 'retry' }
   if (status === GONE) return { ...rest, outcome: 'failed', reason: 'gone', isGone: true }
   const isRejected = status !== null && (REJECTIONS.includes(status) || retryAfterMs !== null)

@@ -1,20 +1,20 @@
 import { withDeadline } from '../base/time.ts'
 
-/** How much too early a timer may fire, in milliseconds. */
+/** Timers can fire this many milliseconds too early. */
 export const TIMER_EARLY_MS = 2
 
-/** Wakes a waiting task. If nothing is waiting, the next wait ends immediately. */
+/** Wakes a waiting task. If nothing is waiting, the next wait returns immediately. */
 export interface WakeUp {
   wake(): void
   /**
-   * Resolves at the next call of `wake` or when the time is up.
+   * Resolves on the next call to `wake` or after the timeout.
    *
    * @param ms timeout in milliseconds
    */
   wait(ms: number): Promise<void>
 }
 
-/** Creates a wake-up for a single task. */
+/** Creates a wake-up for one task. */
 export function createWakeUp(): WakeUp {
   let isWoken = false
   let endWait: (() => void) | undefined

@@ -13,35 +13,37 @@ import { createQueueWatch } from './queue-watch.ts'
 import { createRequestMetrics } from './request-metrics.ts'
 import { numbersOf, STATE_METRICS, type State, valuesOf } from './state-metrics.ts'
 
-/** The metrics of a process. */
+/** A process's metrics. */
 export interface Metrics {
   /** The content type of {@link Metrics.text}. */
   readonly contentType: string
   /**
-   * Returns all metrics in the Prometheus exposition format, version 0.0.4. If the store doesn't respond, only the
-   * metrics of this process are included and `business_api_queue_up` is 0.
+   * Returns all metrics in the Prometheus exposition format, version 0.0.4. If the store doesn't respond, you only get
+   * this process's own metrics, and `business_api_queue_up` is 0.
    */
   text(): Promise<string>
-  /** Checks whether this process is able to work. Useful for readiness checks. Never rejects. */
+  /** Checks whether this process can do its work. Useful for readiness checks. Never rejects. */
   health(): Promise<Health>
   /**
-   * Counts the queue of an organization or endpoint. There are no metrics with these as labels.
+   * Returns queue counts for an organization or endpoint. Not part of the metrics because that would require a label
+   * per organization.
    *
-   * @throws `BusinessApiError` with code `invalid_input` if the target has no organization, and errors of the store
+   * @throws `BusinessApiError` with code `invalid_input` if the target has no organization. Also throws any
+   * store errors
    */
   queueOf(target: QueueTarget): Promise<QueueCounts>
-  /** Stops counting. The current values can still be read. */
+  /** Stops counting. You can still read the current values. */
   close(): void
 }
 
 const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
- * Creates the metrics of this process. They count the requests of all APIs and the deliveries of all loops from then
- * on. It only subscribes to `node:diagnostics_channel` and doesn't open connections or set timers.
+ * Creates this process's metrics. From then on, counts requests to all APIs and deliveries by all loops. Only
+ * subscribes to `node:diagnostics_channel`, and doesn't open any connections or set any timers.
  *
- * @param store the store of the API and the loop
- * @throws `TypeError` or `RangeError` if an option is invalid
+ * @param store the store used by the API and the loop
+ * @throws `TypeError` or `RangeError` for invalid options
  * @example
  * ```ts
  * const metrics = createMetrics(store)
@@ -100,12 +102,12 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
   }
 }
 
-/** @returns a function that ends the subscription */
+/** @returns a function that unsubscribes */
 function subscribe<Message>(
   channel: (typeof channels)['answer'],
   note: (message: Message) => void,
 ): () => void {
-  // If a subscriber throws, the process crashes. The host's meter must not cause that.
+  // If a subscriber throws, the process crashes. A bug in the host's meter shouldn't be able to do that.
   const listen = (message: unknown): void => {
     try {
       note(message as Message)

@@ -11,17 +11,17 @@ import {
 } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
-/** Metrics of the delivery loops in this process. */
+/** Metrics for this process's delivery loops. */
 export interface DeliveryMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
   note(step: LoopStep): void
-  /** Counts a notice. `delivery_failed` is counted once per delivery. */
+  /** Counts a notice. For `delivery_failed`, every delivery counts. */
   noteNotice(notice: Notice): void
 }
 
-/** Bucket bounds in seconds. An attempt ends after 10 s. */
+/** Bucket bounds in seconds. Attempts time out after 10 s. */
 const ATTEMPT_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** Bucket bounds for statements of the loop in seconds. */
+/** Bucket bounds, in seconds, for the loop's statements. */
 const STATEMENT_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
@@ -87,7 +87,7 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
     unit: 's',
   })
 
-  // Create these series at 0 so that the first failure shows up as an increase.
+  // Start these series at 0 so the first failure shows up as an increase.
   for (const step of STEPS) failures.series({ step })
   for (const kind of Object.keys(NOTICE_LINES)) notices.series({ kind })
 

@@ -2,36 +2,36 @@ import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { ResolvedMetricsOptions } from './metrics-options.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The result of checking one part of a process. */
+/** The result of a single health check. */
 export interface HealthCheck {
-  /** `store` checks that the database responds, `loop` that the delivery loop of this process is claiming. */
+  /** `store` checks that the database responds, `loop` that this process's delivery loop is claiming. */
   readonly name: 'store' | 'loop'
   readonly isHealthy: boolean
-  /** For operators. Contains no secrets, hosts, users or organizations. The wording may change between versions. */
+  /** For operators. Never includes secrets, hostnames, usernames or organizations. May change between versions. */
   readonly message: string
 }
 
-/** The state of a process for use in a readiness check. */
+/** A process's health, for use in a readiness check. */
 export interface Health {
   /** `true` if all checks are healthy. */
   readonly isHealthy: boolean
   readonly checks: readonly HealthCheck[]
 }
 
-/** Checks the parts of a process. Never throws. */
+/** Runs all health checks. Never throws. */
 export function judgeHealth(
   readings: readonly QueueReading[],
   { loop: loops, maxClaimAgeMs }: Pick<ResolvedMetricsOptions, 'loop' | 'maxClaimAgeMs'>,
 ): Health {
   const ofLoops = loops.map((loop) => checkLoop(readLoop(loop), maxClaimAgeMs))
-  // Use the best result of all shards. A process that has lost a shard can still serve the rest.
+  // Use the healthiest shard, since a process that lost one shard can still serve the others.
   const checks = [readings.map(checkStore), ofLoops].flatMap(
     (ofShards) => ofShards.find(({ isHealthy }) => isHealthy) ?? ofShards.slice(0, 1),
   )
   return { isHealthy: checks.every(({ isHealthy }) => isHealthy), checks }
 }
 
-/** Returns the health of a loop, or `null` if it throws. */
+/** Returns a loop's health, or `null` if `health` throws. */
 export function readLoop(loop: { health(): LoopHealth }): LoopHealth | null {
   try {
     return loop.health()

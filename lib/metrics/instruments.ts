@@ -1,30 +1,30 @@
 import type { Meter } from './meter.ts'
 
-// Keeps the numbers of this process in memory, both for the Prometheus text and for OpenTelemetry to observe. A series
-// is created once for each combination of labels, so counting only means adding to a number.
+// Keeps this process's metrics in memory, for both the Prometheus text and OpenTelemetry. Each series is created once
+// per label combination, so counting is just an increment.
 
-/** Labels of a series. Values must be from a fixed set and never an organization, key, endpoint or raw path. */
+/** A series' labels. Values must come from a fixed set. Never use an organization, key, endpoint or raw path. */
 export type Labels = Readonly<Record<string, string>>
 
-/** The name and description of a metric. */
+/** A metric's name and description. */
 export interface Description {
-  /** The OpenTelemetry name. For example, `business_api.requests` is `business_api_requests_total` in Prometheus. */
+  /** The OpenTelemetry name. In Prometheus, `business_api.requests` becomes `business_api_requests_total`. */
   readonly name: string
   readonly help: string
   /** The OpenTelemetry unit, for example `s` or `{request}`. */
   readonly unit: string
 }
 
-/** The value of a counter or gauge for one set of labels. */
+/** A counter's or gauge's value for one set of labels. */
 export interface Series {
   readonly labels: Labels
   value: number
 }
 
-/** The counts of a histogram for one set of labels. */
+/** A histogram's counts for one set of labels. */
 export interface HistogramSeries {
   readonly labels: Labels
-  /** Counts per bucket, not cumulative. The last one is for durations above all bounds. */
+  /** Per-bucket (non-cumulative) counts. The last entry is for durations above the highest bound. */
   readonly counts: number[]
   /** The sum of all durations in seconds. */
   sum: number
@@ -35,7 +35,7 @@ export interface HistogramSeries {
 /** A counter or gauge. */
 export interface Numbers extends Description {
   readonly kind: 'counter' | 'gauge'
-  /** Returns the series, creating it if needed. Call this during setup, not for every event. */
+  /** Returns the series for these labels, creating it if needed. Does a lookup, so avoid this on the hot path. */
   series(labels?: Labels): Series
   readonly all: readonly Series[]
 }
@@ -43,9 +43,9 @@ export interface Numbers extends Description {
 /** A histogram of durations in seconds. */
 export interface Histogram extends Description {
   readonly kind: 'histogram'
-  /** Upper bounds of the buckets in seconds, in ascending order. */
+  /** Bucket upper bounds in seconds, in ascending order. */
   readonly bounds: readonly number[]
-  /** Returns the series, creating it if needed. Call this during setup, not for every event. */
+  /** Returns the series for these labels, creating it if needed. Does a lookup, so avoid this on the hot path. */
   series(labels?: Labels): HistogramSeries
   readonly all: readonly HistogramSeries[]
 }
@@ -70,7 +70,7 @@ export function createNumbers(kind: Numbers['kind'], description: Description): 
 /**
  * Creates a histogram.
  *
- * @param meter also records all durations if given
+ * @param meter if set, every duration is recorded here as well
  */
 export function createHistogram(
   description: Description,

@@ -5,38 +5,38 @@ import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { Meter } from './meter.ts'
 
-/** The part of a store used by metrics. Any `BusinessApiStore` will do. */
+/** The parts of a store that metrics need. You can pass any `BusinessApiStore`. */
 export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
   readonly deliveries: Pick<DeliveryStore, 'countQueue'>
   readonly apiKeys: Pick<ApiKeyStore, 'identify'>
-  /** The shards if the store has any. Metrics of the queue, connections and loops then have a `shard` label. */
+  /** The shards of a sharded store. Queue, connection and loop metrics then have a `shard` label. */
   readonly shards?: readonly { readonly name: string; readonly store: Omit<MetricsStore, 'shards'> }[]
 }
 
-/** The part of a delivery loop used by metrics. */
+/** The part of a delivery loop that metrics need. */
 export interface ObservedLoop {
   health(): LoopHealth
 }
 
-/** Options of `createMetrics`. Each option is read once. */
+/** Options for `createMetrics`. Each option is read once. */
 export interface MetricsOptions {
   /**
-   * The delivery loop of this process, which is included in `health()`. For a sharded store, pass one loop per shard in
-   * the same order. Not needed if the process doesn't run a loop.
+   * This process's delivery loop, to include in `health()`. For a sharded store, pass one loop per shard in the same
+   * order. Leave this out if the process doesn't run a loop.
    */
   loop?: ObservedLoop | readonly ObservedLoop[] | undefined
   /** An OpenTelemetry meter that receives all metrics, for example `metrics.getMeter('business-api-kit')`. Optional. */
   meter?: Meter | undefined
   /**
-   * Whether to count the delivery queue. It's the same for all processes, so only one needs to do this. Set to `false`
-   * if the database role isn't allowed to read deliveries (the role that only runs the API). Defaults to `true`.
+   * Whether to count the delivery queue. All processes share the same queue, so only one of them needs to do this. Set
+   * this to `false` if the database role can't read deliveries (the role that only runs the API). Defaults to `true`.
    */
   countQueue?: boolean | undefined
   /** How long to cache queue counts and the store's health, in milliseconds. Defaults to 5000. */
   maxAgeMs?: number | undefined
   /** How long `text()` and `health()` wait for the store, in milliseconds. Defaults to 2000. */
   timeoutMs?: number | undefined
-  /** Age of the last successful claim at which the loop is unhealthy, in milliseconds. Defaults to 60,000. */
+  /** Maximum time since the last successful claim before the loop is unhealthy, in milliseconds. Defaults to 60,000. */
   maxClaimAgeMs?: number | undefined
 }
 
@@ -49,11 +49,11 @@ const READERS = {
   maxClaimAgeMs: whole(60_000),
 } satisfies OptionReaders<MetricsOptions>
 
-/** The options after validation and with defaults applied. */
+/** The validated options with defaults applied. */
 export type ResolvedMetricsOptions = ReadBy<typeof READERS>
 
 /**
- * Applies defaults and checks the options.
+ * Validates the options and applies the defaults.
  *
  * @throws `TypeError` or `RangeError` naming the invalid option
  */

@@ -3,7 +3,7 @@ import type { Histogram, Labels, Numbers } from './instruments.ts'
 /** The content type of the Prometheus exposition format, version 0.0.4. */
 export const PROMETHEUS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Formats metrics in the Prometheus exposition format. Metrics without series are left out. */
+/** Formats metrics in the Prometheus exposition format. Metrics with no series are omitted. */
 export function writePrometheusText(metrics: readonly (Numbers | Histogram)[]): string {
   return metrics
     .filter(({ all }) => all.length > 0)
@@ -18,7 +18,7 @@ function writeMetric(metric: Numbers | Histogram): string {
   return head + (metric.kind === 'histogram' ? writeHistogram(name, metric) : writeNumbers(name, metric))
 }
 
-/** Returns the name with the unit and the suffix for counters. */
+/** Appends the unit, and the suffix for counters. */
 function nameOf({ name, unit, kind }: Numbers | Histogram): string {
   return `${name.replaceAll('.', '_')}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`
 }

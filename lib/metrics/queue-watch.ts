@@ -3,17 +3,17 @@ import { withDeadline } from '../base/time.ts'
 import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { MetricsStore } from './metrics-options.ts'
 
-/** The latest counts from the store, or the reason why there are none. */
+/** The latest queue counts, or the reason there aren't any. */
 export interface QueueReading {
-  /** `null` if counting failed or the option `countQueue` is `false`. */
+  /** `null` if counting failed or `countQueue` is `false`. */
   readonly counts: QueueCounts | null
-  /** Why counting failed, or `null` if it didn't. For operators, doesn't name hosts, users or databases. */
+  /** Why counting failed, otherwise `null`. For operators. Never includes hostnames, usernames or database names. */
   readonly failure: string | null
 }
 
 /**
- * Returns a function that reads the queue. Only one query runs at a time, and its result is shared by all callers and
- * cached for `maxAgeMs`. So it doesn't matter how many scrapes and probes there are.
+ * Returns a function that reads the queue counts. At most one query runs at a time. The result is shared by all callers
+ * and cached for `maxAgeMs`, so the number of scrapes and probes doesn't matter.
  */
 export function createQueueWatch(
   { deliveries, apiKeys }: MetricsStore,
@@ -25,7 +25,7 @@ export function createQueueWatch(
 
   async function ask(): Promise<QueueReading> {
     try {
-      // If the role can't read deliveries, look up a key that doesn't exist instead.
+      // The role can't read deliveries, so look up a nonexistent key instead.
       const counts = countQueue ? await deliveries.countQueue(null) : null
       if (!countQueue) await apiKeys.identify([NO_DIGEST])
       const reading = { counts, failure: null }
@@ -50,7 +50,7 @@ export function createQueueWatch(
 
 const NO_DIGEST = '0'.repeat(64)
 
-/** Only returns the kind of failure, because messages may contain hosts and users. */
+/** Returns only the failure type, since messages may contain hostnames and usernames. */
 function describeFailure(error: unknown): string {
   if (isStoreUnavailable(error)) return 'cannot be reached'
   const code = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined

@@ -9,15 +9,15 @@ import {
 } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
-/** Metrics of the API's responses. */
+/** Metrics for the API's responses. */
 export interface RequestMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
   note(answer: AnswerTrace): void
-  /** Updates the rejections by reason. Must be called before reading the metrics. */
+  /** Updates the per-reason rejection counts. Must be called before reading the metrics. */
   refresh(): void
 }
 
-/** Bucket bounds in seconds. Lists take a few milliseconds, and the deadline is 5 s. */
+/** Bucket bounds in seconds. Lists take a few milliseconds, and requests time out after 5 s. */
 const REQUEST_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 const REASONS: Readonly<Record<number, string>> = {
@@ -36,7 +36,7 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'unavailable',
 }
 
-/** Clients can send any method, so all others share one series. */
+/** Clients can send arbitrary methods, so all the others share a single series. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const OTHER = 'other'
 
@@ -76,7 +76,7 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   const replayed = replays.series()
   const routes = new Map<string | null, Map<string, RouteSeries>>()
 
-  // Uses nested maps so that we don't have to build a string key for each request.
+  // Nested maps avoid building a string key for every request.
   function routeSeries(route: string | null, method: string): RouteSeries {
     const known = routes.get(route)?.get(method)
     if (known) return known

@@ -4,7 +4,7 @@ import type { LoopHealth } from '../webhooks/loop-health.ts'
 import { createNumbers, type Description, type Labels, type Numbers, type Series } from './instruments.ts'
 import type { QueueReading } from './queue-watch.ts'
 
-/** The state of a process at the time of a scrape. There is one per shard, or just one if there are no shards. */
+/** A process's state at scrape time, one per shard, or a single one without shards. */
 export interface State {
   /** The shard's labels, or empty if there are no shards. */
   readonly labels: Labels
@@ -13,21 +13,21 @@ export interface State {
   readonly isCounting: boolean
   readonly connections: ConnectionUse | undefined
   readonly loop: LoopHealth | null | undefined
-  /** The current time of this process in milliseconds since 1970. */
+  /** This process's current Unix time in milliseconds. */
   readonly now: number
 }
 
-/** A metric that is read at the time of a scrape. */
+/** A metric that is read at scrape time. */
 export interface StateMetric extends Description {
   readonly kind: Numbers['kind']
   readonly labels: Labels
-  /** Returns the current value, or `undefined` if there is none. */
+  /** Returns the current value, or `undefined` if there isn't one. */
   of(state: State): number | undefined
 }
 
 const NO_LABELS: Labels = {}
 
-/** Metrics of the queue in the database and of this process's connections and loop. */
+/** Metrics for the database's queue, and for this process's connections and loop. */
 export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue(
     'up',
@@ -133,7 +133,7 @@ export const STATE_METRICS: readonly StateMetric[] = [
   },
 ]
 
-/** Returns the values of a metric with their labels. A metric with its own labels is about the process as a whole. */
+/** Returns a metric's values along with their labels. Metrics with their own labels apply to the entire process. */
 export function valuesOf(metric: StateMetric, states: readonly State[]): readonly Series[] {
   const isOfProcess = metric.labels !== NO_LABELS
   return (isOfProcess ? states.slice(0, 1) : states).flatMap((state) => {
@@ -142,7 +142,7 @@ export function valuesOf(metric: StateMetric, states: readonly State[]): readonl
   })
 }
 
-/** Returns the state metrics of all shards for use in the Prometheus text. */
+/** Returns the state metrics of all shards for the Prometheus text. */
 export function numbersOf(states: readonly State[]): readonly Numbers[] {
   return STATE_METRICS.flatMap((metric) => {
     const values = valuesOf(metric, states)

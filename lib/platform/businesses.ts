@@ -18,18 +18,18 @@ export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> 
   readonly name: string
 }
 
-/** Changes to a business, see {@link NewBusiness}. Absent fields remain unchanged, and `null` removes a value. */
+/** Changes to a business, see {@link NewBusiness}. Missing properties stay unchanged, and `null` removes a value. */
 export interface BusinessUpdate extends CallOptions, Optional<BusinessChanges> {
   readonly businessId: string
 }
 
-/** Calls for businesses. */
+/** Business calls. */
 export interface BusinessCalls extends Reads<Business, PageQuery> {
-  /** Creates a business that isn't a client yet and can have leads. Publishes `business.created`. */
+  /** Creates a business that isn't a client yet, so you can add leads. Publishes `business.created`. */
   create(organizationId: string, business: NewBusiness): Promise<Business>
   /**
-   * Updates a business. If it has become a client, the client immediately has the new fields and appears as changed to
-   * API clients that sync. Publishes nothing.
+   * Updates a business. If it's already a client, the client gets the new values immediately, and API clients that sync
+   * will see the change. Doesn't publish anything.
    *
    * @returns the updated business
    * @throws `BusinessApiError` with code `not_found` if the organization has no business with this id

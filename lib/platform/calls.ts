@@ -20,15 +20,15 @@ import {
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
-// All calls of the platform follow the same steps: validate the input, prepare the record and its events, call a store
-// method, and return the record or throw an error with a code.
+// All platform calls follow the same steps: validate the input, prepare the record and its events, call a store method,
+// and return the record or throw an error with a code.
 
-/** Options of all calls. */
+/** Options for all calls. */
 export interface CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. If the same call is made again with the same key within 7 days, it does nothing
-   * and returns the record of the first call (specification, section 4, rule 4). Keys are separate for each
-   * organization and call, and they never conflict with the keys of API requests. Optional.
+   * 1 to 200 visible ASCII characters. If you repeat a call with the same key within 7 days, it's a no-op that returns
+   * the first call's record (see section 4 of the spec, rule 4). Keys are scoped to the organization and call, and
+   * can't conflict with the keys of API requests. Optional.
    */
   readonly idempotencyKey?: string | undefined
 }
@@ -37,11 +37,11 @@ export interface CallOptions {
 export interface CallTools {
   readonly ids: Ids
   readonly clock: Clock
-  /** How long to wait for a call with the same idempotency key, in ms, or `null` if the transaction decides. */
+  /** How long to wait for a call with the same idempotency key, in ms, or `null` to leave that to the transaction. */
   readonly waitMs: number | null
-  /** Returns the number of decimals of a currency. */
+  /** Returns a currency's number of decimal places. */
   readonly minorUnits: (currency: string) => number
-  /** Returns the trace context of the call. */
+  /** Returns the call's trace context. */
   readonly traceparent: () => string | undefined
 }
 
@@ -53,19 +53,19 @@ const KEY = {
   ),
 }
 
-/** A call that writes something, with its validated input. */
+/** A call that writes something, including its validated input. */
 export interface WriteCall<Input> extends Call<Input> {
-  /** The reservation of the idempotency key, if there is one. */
+  /** The reservation for the call's idempotency key, if it has one. */
   readonly reservation: ChangeKeyReservation | null
   readonly context: WriteContext
 }
 
 /**
- * Builds a call that writes something. The call throws `BusinessApiError` with code `invalid_input` if the
- * input is invalid.
+ * Builds a call that writes something. The call throws `BusinessApiError` with code `invalid_input` if its input
+ * is invalid.
  *
- * @param name the name of the call, for example `invoices.issue`. Idempotency keys are scoped to it
- * @param action the start of all error messages, for example `Cannot issue the invoice`
+ * @param name the call's name, for example `invoices.issue`. Idempotency keys are scoped to it
+ * @param action how each error message starts, for example `Cannot issue the invoice`
  * @param entries the schemas of all fields except the organization's id and the idempotency key
  * @param work called with the validated input
  */
@@ -77,12 +77,12 @@ export type BuildWrite = <Entries extends v.ObjectEntries, Result>(
   rules?: CallRules,
 ) => (organizationId: string, given: unknown) => Promise<Result>
 
-/** Creates a function for building calls that share these tools. */
+/** Creates a function that builds calls with these tools. */
 export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools): BuildWrite {
   return (name, action, entries, work, rules) => {
     const readCall = defineCall(action, { ...entries, ...KEY }, rules)
     return async (organizationId, given) => {
-      // Defaults that depend on the current time are applied later, so the fingerprint of the same input is stable.
+      // Time-dependent defaults are applied later to keep the fingerprint stable.
       const { input: fields, ...call } = readCall(organizationId, given)
       const { idempotencyKey, ...input } = fields as { readonly idempotencyKey?: string }
       const reservation =
@@ -101,7 +101,7 @@ export function createBuildWrite({ ids, clock, waitMs, traceparent }: CallTools)
   }
 }
 
-/** Returns the representation of a new record. If the store has to assign its number, it has a placeholder instead. */
+/** Returns a new record's representation, with a placeholder if the store has to assign the number. */
 export function numberedRepresentation<
   NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number },
 >(record: NewRecord): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
@@ -112,7 +112,7 @@ export function numberedRepresentation<
   }
 }
 
-/** Creates a record and returns it. If the idempotency key was used before, returns the record of the first call. */
+/** Creates a record and returns it. If the idempotency key was already used, returns the first call's record. */
 export async function created<NewRecord, Representation extends object>(
   { action, organizationId, reservation }: WriteCall<unknown>,
   { record, events, representation }: PreparedCreation<NewRecord, Representation>,
@@ -124,19 +124,19 @@ export async function created<NewRecord, Representation extends object>(
   return 'number' in outcome ? { ...representation, number: outcome.number } : representation
 }
 
-/** What a store's reason means to the caller, as an error code and the end of the message after "because". */
+/** How to explain a store's rejection to the caller: an error code, and how the message continues after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string, fields?: readonly string[]]
 
-/** A change to a record. By default it's allowed in any state and publishes no events. */
+/** A change to a record. By default, it's allowed in any state and doesn't publish events. */
 type Changed<Changes> = Pick<Change<Changes>, 'recordId' | 'set'> &
   Partial<Pick<Change<Changes>, 'from' | 'events'>>
 
 /**
- * Changes a record and returns it. If the idempotency key was used before, returns the result of the first call.
+ * Changes a record and returns it. If the idempotency key was already used, returns the first call's result.
  *
  * @param apply the store method to call
- * @param refusals the meanings of the reasons that are specific to this method
- * @throws `BusinessApiError` with code `not_found`, `invalid_state` or that of the reason
+ * @param refusals explains the rejections that only this method can return
+ * @throws `BusinessApiError` with code `not_found`, `invalid_state` or the rejection's code
  */
 export async function changed<Changes, Representation, Reason extends string = never>(
   { action, organizationId, reservation, context }: WriteCall<unknown>,

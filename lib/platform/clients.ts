@@ -16,32 +16,32 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** All statuses of a client. */
+/** All client statuses. */
 export const STATUSES = ['active', 'inactive'] as const
 
 /** Whether a client is active. */
 export type ClientStatus = (typeof STATUSES)[number]
 
-/** The revenue of a client. Numbers can have up to three decimals. Absent fields remain unchanged. */
+/** A client's revenue, with up to three decimal places. Missing properties stay unchanged. */
 export interface ClientRevenue extends CallOptions {
   readonly clientId: string
   readonly totalRevenue?: number | undefined
   readonly monthlyRevenue?: number | undefined
 }
 
-/** Filters and pages clients. Absent fields match everything. */
+/** Filtering and paging options for clients. Missing properties match everything. */
 export interface ClientQuery extends PageQuery, ClientFilter {}
 
-/** Calls for clients. If the organization has no client with the given id, they throw `not_found`. */
+/** Client calls. They throw `not_found` if the organization has no client with the given id. */
 export interface ClientCalls extends Reads<StoredClient, ClientQuery> {
   /** Creates a client and its business, like the API does. Publishes `business.created`, then `client.created`. */
   create(organizationId: string, client: NewBusiness): Promise<Client>
-  /** Active ⇄ inactive. Setting the current status has no effect. Publishes nothing. */
+  /** Active ⇄ inactive. Setting the current status again is a no-op. Doesn't publish anything. */
   setStatus(
     organizationId: string,
     change: { readonly clientId: string; readonly status: ClientStatus } & CallOptions,
   ): Promise<Client>
-  /** Sets one or both revenues. Publishes nothing. */
+  /** Sets either or both revenues. Doesn't publish anything. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
 }
 

@@ -13,16 +13,16 @@ import { RECORD_KINDS, type RecordKind } from '../resources/records.ts'
 import type { CallTools } from './calls.ts'
 import { IMPORT_FIELDS, PartFields, SignatureFields } from './import-records.ts'
 
-// Validates the records of an import.
+// Validates records to import.
 
-/** Fields that are derived from others or set by the store. Reads and exports have them, so we ignore them. */
+/** Fields that are derived or set by the store. Ignored, since reads and exports include them. */
 const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt']
 
 // --- Reading ---
 
-/** A validated record and its rows in the store. For example, a client can include its business. */
+/** A validated record along with its rows, for example a client and its business. */
 export interface GivenRecord {
-  /** The name to use in messages, for example `record 17 (client cli_42)`. */
+  /** What to call the record in messages, for example `record 17 (client cli_42)`. */
   readonly name: string
   readonly kind: RecordKind
   readonly id: string
@@ -31,15 +31,15 @@ export interface GivenRecord {
 
 const EnvelopeSchema = v.object({
   kind: oneOf(RECORD_KINDS),
-  // We don't use valibot's record because it would drop a field named `constructor`.
+  // We can't use valibot's record because it drops a field named `constructor`.
   record: v.custom<object>((given) => typeof given === 'object' && given !== null, 'must be an object'),
 })
 
 /**
- * Validates a record of an import.
+ * Validates a record to import.
  *
  * @param place the position to use in messages, for example `record 17`
- * @throws `BusinessApiError` with code `invalid_input`. The message contains the position, fields and rules
+ * @throws `BusinessApiError` with code `invalid_input`. The message has the position, fields and violated rules
  */
 export function readGivenRecord(
   given: unknown,
@@ -59,7 +59,7 @@ export function readGivenRecord(
       ([key]) => Object.hasOwn(schema.entries, key) || !DERIVED_FIELDS.includes(key),
     )
     const unknown = present.map(([key]) => key).filter((key) => !Object.hasOwn(schema.entries, key))
-    // These come from an untrusted file, so only show the start of the first few.
+    // The file is untrusted, so only include the first few names, truncated.
     const names = unknown.slice(0, 5).map((key) => shown(key, NAME_MAX))
     if (names.length > 0) throw fault(`it has unknown fields: ${names.join(', ')}`, names)
     return read(schema, Object.fromEntries(present), `Cannot import ${name}${part}`)
@@ -69,7 +69,7 @@ export function readGivenRecord(
   return { name, kind, id: String(id), rows }
 }
 
-/** Shortens an untrusted string. */
+/** Truncates an untrusted string. */
 function shown(text: string, max: number): string {
   return visible([...text.slice(0, 2 * max)].slice(0, max).join(''))
 }
@@ -91,13 +91,13 @@ interface Reading {
 
 type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
 
-/** Validates a record whose fields are the same as in the store. */
+/** Validates a record that has the same fields in the store. */
 function readPlain(kind: RecordKind, record: object, { readFields }: Reading): ImportedRecord {
   const schema: v.ObjectSchema<v.ObjectEntries, undefined> = IMPORT_FIELDS[kind]
   return { kind, record: readFields(schema, record) } as object as ImportedRecord
 }
 
-/** Functions for kinds of records that are stored in a different form. */
+/** Readers for the kinds that are stored differently. */
 const READERS: Readonly<Partial<Record<RecordKind, Reader>>> = {
   client: readClient,
   lead(record, { readFields }) {
@@ -190,7 +190,7 @@ function sumOf(payments: readonly Payment[], decimals: number): string {
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Returns the rule that an invoice's amounts violate, or `null` if they are consistent with its status. */
+/** Returns the rule that an invoice's amounts violate, or `null` if they match its status. */
 function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string | null {
   if (status === 'paid') return isSettled ? null : 'something is due'
   if (status === 'partially_paid') {
@@ -201,7 +201,7 @@ function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string
   return isUnpaid ? null : 'something is paid'
 }
 
-/** Returns the position of a number in the library's series, or `null` if it has a different format. */
+/** Returns a number's position in the library's own series, or `null` if it has a different format. */
 function placeOf(kind: 'INV' | 'PROP', number: string): SeriesPlace | null {
   const [, series = '', digits = ''] = /^([A-Z]+-\d{4})-(\d{4,15})$/.exec(number) ?? []
   const count = Number(digits)

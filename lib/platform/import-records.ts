@@ -15,12 +15,12 @@ import {
 } from './inputs.ts'
 import { STAGES } from './leads.ts'
 
-// The records that a host can import, with its own ids of the kind, `_`, and 1 to 59 letters, digits,
-// hyphens and underscores.
+// The records that a host can import. Ids are up to the host, but must be the kind, `_`, then 1 to 59 letters, digits,
+// hyphens or underscores.
 
 // --- Inputs ---
 
-/** An id that can be used as a cursor for the API's lists. */
+/** An id that works as a cursor in the API's lists. */
 function ownId(kind: IdKind) {
   const requirement = `must be ${kind}_ and 1 to 59 letters, digits, hyphens and underscores`
   const pattern = new RegExp(`^${kind}_[A-Za-z0-9_-]{1,59}$`)
@@ -30,7 +30,7 @@ function ownId(kind: IdKind) {
   )
 }
 
-/** Makes optional fields of the API nullable. If absent, they are `null`. */
+/** Makes the API's optional fields nullable. They default to `null`. */
 function nullable<Entries extends Record<string, v.ExactOptionalSchema<v.GenericSchema<string>, undefined>>>(
   entries: Entries,
 ): {
@@ -46,7 +46,7 @@ function orNull<Schema extends v.GenericSchema>(schema: Schema) {
 
 const { name: _, ...optionalFields } = CreateBusinessInputSchema.entries
 
-/** An object that is validated separately, so that messages refer to its own fields. */
+/** An object that is validated separately, so messages refer to its own fields. */
 function part<Schema extends v.GenericSchema>() {
   return v.custom<Given<Schema>>((given) => typeof given === 'object' && given !== null, 'must be an object')
 }
@@ -57,15 +57,15 @@ const BusinessFields = v.object({
   ...nullable(optionalFields),
 })
 
-/** The fields of a proposal's signature in an import. */
+/** The fields of a proposal's signature when importing. */
 export const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
 
-/** The fields of an invoice's payment in an import. */
+/** The fields of an invoice's payment when importing. */
 export const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
 
 const MinorUnitsSchema = v.exactOptional(whole(0, 4))
 
-/** The fields of each kind in an import. Unlike a new business, an imported one can have a name of one character. */
+/** The fields of each kind when importing. Unlike new businesses, imported ones can have a one-letter name. */
 export const IMPORT_FIELDS = {
   business: BusinessFields,
   client: v.object({
@@ -120,7 +120,7 @@ export const IMPORT_FIELDS = {
     invoiceId: ownId('inv'),
     reversedBy: v.exactOptional(ownId('pay')),
   }),
-  // Plain records have the fields of the resource and an id.
+  // Plain records have an id and the resource's fields.
   ...(Object.fromEntries(
     Object.values(PLAIN_RESOURCES).map(({ kind, idKind, fields }) => [
       kind,
@@ -137,7 +137,7 @@ type FieldsOf<Resource> = Resource extends { readonly fields: infer Fields exten
 
 // --- Types ---
 
-/** The input of a schema. Optional fields can be `undefined`. */
+/** A schema's input type. Optional fields can be `undefined`. */
 type Given<Schema extends v.GenericSchema> = {
   readonly [Field in keyof v.InferInput<Schema>]:
     | v.InferInput<Schema>[Field]
@@ -147,14 +147,15 @@ type Given<Schema extends v.GenericSchema> = {
 /**
  * The fields of a record to import.
  *
- * - A `client` has either its `business` or the `businessId` of one that was imported before. Revenues default to 0.
- * - A `proposal` or `invoice` has your own number. `minorUnits` defaults to that of the currency. For proposals, the
- *   version defaults to 1 and the monthly total to 0, and only accepted ones can have a signature.
- * - Amounts of an `invoice` are decimal strings and must be consistent with its status. Nothing may be due if it's
- *   `paid`, something must be due if it's `partially_paid` or `overdue`, and nothing may be paid otherwise. The sum of
- *   `payments` must be `amountPaid`. Leave them out if the payments are unknown or imported as separate records.
- * - A `payment` belongs to an invoice that was imported before. It's part of the invoice's `amountPaid` and doesn't
- *   change the invoice. If it was reversed, `reversedBy` is the id of a payment with the negative amount.
+ * - A `client` has either its `business`, or the `businessId` of a previously imported business. Revenues default
+ *   to 0.
+ * - A `proposal` or `invoice` has your own number. `minorUnits` defaults to the currency's. Proposals default to
+ *   version 1 and a monthly total of 0. Only accepted proposals can have a signature.
+ * - An `invoice` has decimal strings as amounts, which must match its status: a `paid` invoice has nothing due, a
+ *   `partially_paid` or `overdue` invoice has something due, and on any other invoice nothing has been paid. `payments`
+ *   must add up to `amountPaid`. Omit `payments` if they are unknown or imported separately.
+ * - A `payment` belongs to a previously imported invoice, whose `amountPaid` already includes the payment, so the
+ *   invoice doesn't change. If the payment was reversed, `reversedBy` is the id of a payment with the negative amount.
  */
 export type Imported<Kind extends RecordKind> = Given<(typeof IMPORT_FIELDS)[Kind]>
 
@@ -165,16 +166,16 @@ export type ImportRecord = {
 
 /** The result of an import. */
 export interface ImportReport {
-  /** Number of records that were written, even if only in part. */
+  /** Number of records that were written at least in part. */
   readonly added: number
-  /** Number of records that already existed with the same values in all parts. */
+  /** Number of records that already existed with identical values in all parts. */
   readonly known: number
   /**
-   * Records whose id already existed with different values, which were kept. If only the included business of a client
-   * or a payment of an invoice differs, that's listed instead.
+   * Records whose id already exists with different values. These aren't overwritten. If the only difference is in a
+   * client's embedded business or in an invoice's payment, that part is listed instead.
    */
   readonly different: readonly {
-    /** Index of the record in the import, starting at 0. */
+    /** The record's index in the import, starting at 0. */
     readonly index: number
     readonly kind: RecordKind
     readonly id: string
@@ -184,7 +185,7 @@ export interface ImportReport {
 /** Imports existing records. See `Platform.import`. */
 export type ImportCall = (organizationId: string, records: readonly ImportRecord[]) => Promise<ImportReport>
 
-/** Maximum number of records per call, so that no statement takes too long. */
+/** Maximum number of records per call. Keeps statements short. */
 export const IMPORT_MAX = 500
-/** Maximum number of rows per call. A client can include its business and an invoice its payments. */
+/** Maximum number of rows per call, including embedded businesses and payments. */
 export const IMPORTED_ROWS_MAX = 2000

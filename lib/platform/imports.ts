@@ -13,10 +13,10 @@ import { type GivenRecord, readGivenRecord } from './import-reading.ts'
 import { IMPORT_MAX, IMPORTED_ROWS_MAX, type ImportCall, type ImportReport } from './import-records.ts'
 
 /**
- * Writes validated records, either all of them or none.
+ * Writes validated records, all or nothing.
  *
- * @throws `BusinessApiError` with code `not_found` if a business or invoice is unknown, `already_exists` if another
- * record has the same number or business, `invalid_input` if a payment doesn't fit its invoice
+ * @throws `BusinessApiError` with code `not_found` if a business or invoice doesn't exist, `already_exists` if another
+ * record has the same number or business, or `invalid_input` if a payment doesn't fit its invoice
  */
 export async function importRecords(
   { imports }: Pick<RecordStore, 'imports'>,
@@ -24,7 +24,7 @@ export async function importRecords(
   given: readonly GivenRecord[],
 ): Promise<ImportReport> {
   const rows = given.flatMap((record) => record.rows.map((row) => ({ record, row })))
-  // Only the first row with each id is passed to the store. Others with the same id are compared with it.
+  // Only pass the first row with a given id to the store. Any others with that id are compared with it.
   const firsts = new Map<string, number>()
   const unique = rows.filter(({ row }) => {
     const isFirst = !firsts.has(keyOf(row))
@@ -62,7 +62,7 @@ function reportOf(
   const states = given.map(({ rows }) => rows.map(stateOf))
   const different = given.flatMap((record, index) => {
     const rows = record.rows.filter((_, place) => states[index]?.[place] === 'different')
-    // If an invoice differs, its payments aren't listed separately.
+    // Don't list an invoice's payments separately if the invoice itself differs.
     const own = rows.filter((row) => keyOf(row) === `${record.kind} ${record.id}`)
     return (own.length > 0 ? own : rows).map((row) => ({ index, kind: row.kind, id: row.record.id }))
   })
@@ -78,7 +78,7 @@ interface NamedRow {
   readonly row: ImportedRecord
 }
 
-/** Rejects records of the batch that have the same number or business. */
+/** Rejects records in the same batch that have the same number or business. */
 function refuseContradictions(rows: readonly NamedRow[]): void {
   const owners = new Map<string, GivenRecord>()
   for (const { record, row } of rows) {
@@ -93,7 +93,7 @@ function refuseContradictions(rows: readonly NamedRow[]): void {
   }
 }
 
-/** Returns the values that must be unique within an organization, and what they are called. */
+/** Returns the values that must be unique within an organization, and what to call them. */
 function claimsOf({ kind, record }: ImportedRecord): readonly (readonly [key: string, noun: string])[] {
   return UNIQUE_FIELDS.filter((unique) => unique.kind === kind).map(
     ({ field, noun }) => [`${kind} ${Reflect.get(record, field)}`, noun] as const,
@@ -121,7 +121,7 @@ const REFUSALS: Readonly<Record<ImportRefusal, Refusal>> = {
   ],
 }
 
-/** Maximum number of rejections per message. */
+/** Maximum number of rejections to list per message. */
 const REFUSALS_SHOWN = 5
 
 function refusalOf(

@@ -1,9 +1,9 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 
-// Schemas shared by several calls.
+// Shared schemas
 
-/** An amount of money as a decimal string. The number of decimals depends on the currency and is checked later. */
+/** A money amount as a decimal string. The currency's number of decimal places is checked later. */
 function money(which: string, pattern: RegExp): v.GenericSchema<string> {
   const requirement = `must be a decimal string ${which}, with at most 15 digits before the point`
   return v.pipe(
@@ -12,7 +12,7 @@ function money(which: string, pattern: RegExp): v.GenericSchema<string> {
   )
 }
 
-/** An amount above zero. */
+/** An amount greater than zero. */
 export const MoneySchema: v.GenericSchema<string> = money(
   'above zero such as "1250.000"',
   /^(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
@@ -22,7 +22,7 @@ export const SignedMoneySchema: v.GenericSchema<string> = money(
   'such as "1250.000" or "-1250.000"',
   /^-?(?=.*[1-9])\d{1,15}(\.\d{1,20})?$/,
 )
-/** An amount that may be zero. */
+/** An amount that can be zero. */
 export const MoneyOrZeroSchema: v.GenericSchema<string> = money(
   'such as "1250.000"',
   /^\d{1,15}(\.\d{1,20})?$/,
@@ -34,7 +34,7 @@ export const CurrencySchema: v.GenericSchema<string> = v.pipe(
   v.regex(/^[A-Z]{3}$/, 'must be a currency code of three capital letters'),
 )
 
-/** A document number chosen by the host. */
+/** The host's own document number. */
 export const NumberSchema: v.GenericSchema<string> = field.text(1, 64)
 /** A name or title. */
 export const TitleSchema: v.GenericSchema<string> = field.text(1, 200)

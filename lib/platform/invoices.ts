@@ -33,20 +33,20 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** A new invoice. Times are a `Date` or ISO 8601 with a time zone. */
+/** A new invoice. Times can be a `Date` or ISO 8601 with a time zone. */
 export interface NewInvoice extends CallOptions {
   /** ISO 4217 code. */
   readonly currency: string
   /**
-   * A decimal string with no more decimals than the currency, for example `1250.000` or `1250` TND. An invoice with a
-   * total of `0` is paid as soon as it's issued.
+   * A decimal string, for example `1250.000` or `1250` TND, with at most as many decimal places as the currency. An
+   * invoice with a total of `0` becomes paid as soon as it's issued.
    */
   readonly total: string
-  /** Must not be before the issue date. */
+  /** Can't be before the issue date. */
   readonly dueDate: Date | string
-  /** The planned date of issue, whose year is part of the number. Defaults to now. */
+  /** The planned issue date. Its year is used in the number. Defaults to now. */
   readonly issueDate?: Date | string | undefined
-  /** 1 to 64 characters, unique in the organization. Defaults to the year's next number, such as `INV-2026-0042`. */
+  /** 1 to 64 characters, unique per organization. Defaults to the year's next number, such as `INV-2026-0042`. */
   readonly number?: string | undefined
 }
 
@@ -55,7 +55,7 @@ export interface InvoiceRef extends CallOptions {
   readonly invoiceId: string
 }
 
-/** Options of `issue`. */
+/** Options for `issue`. */
 export interface InvoiceIssue extends InvoiceRef {
   /** Defaults to the draft's date. */
   readonly issueDate?: Date | string | undefined
@@ -64,13 +64,13 @@ export interface InvoiceIssue extends InvoiceRef {
 }
 
 /**
- * Filters and pages invoices. Absent fields match everything. With `dueAfter` or `dueBefore`, only issued,
- * partially paid and overdue invoices are listed, starting with the latest due date. Other statuses are then
- * rejected with `invalid_input`.
+ * Filtering and paging options for invoices. Missing properties match everything. `dueAfter` and `dueBefore` only
+ * return issued, partially paid and overdue invoices, latest due date first. In combination with any other status,
+ * they're rejected with `invalid_input`.
  */
 export interface InvoiceQuery extends PageQuery, InvoiceFilter<Date | string> {}
 
-/** Options of `markOverdue`. */
+/** Options for `markOverdue`. */
 export interface OverdueOptions {
   /** Marks invoices that were due before this time. Defaults to now, by the store's clock. */
   readonly asOf?: Date | string
@@ -79,15 +79,15 @@ export interface OverdueOptions {
 }
 
 /**
- * Calls for invoices. All calls that take an invoice's id throw `not_found` if the organization has no invoice with
- * this id, and `invalid_state` if the call isn't allowed in its status.
+ * Invoice calls. Calls that take an invoice id throw `not_found` if the organization has no such invoice, and
+ * `invalid_state` if the invoice's status doesn't allow the call.
  */
 export interface InvoiceCalls extends PaymentCalls, Reads<StoredInvoice, InvoiceQuery> {
   /**
-   * Creates a draft. Publishes nothing.
+   * Creates a draft. Doesn't publish anything.
    *
    * @throws `BusinessApiError` with code `already_exists` if another invoice has the same number, `invalid_input` if
-   * the total has too many decimals or the due date is before the issue date
+   * the total has too many decimal places or the due date is before the issue date
    */
   create(organizationId: string, invoice: NewInvoice): Promise<Invoice>
   /**
@@ -96,19 +96,19 @@ export interface InvoiceCalls extends PaymentCalls, Reads<StoredInvoice, Invoice
    * @throws `BusinessApiError` with code `invalid_input` if the issue date is after the due date
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
-  /** Draft, issued or overdue → void, if nothing has been paid. Void is final. Publishes nothing. */
+  /** Draft, issued or overdue → void, unless anything has been paid. Void is final. Doesn't publish anything. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
-   * Marks issued and partially paid invoices as overdue, starting with the longest overdue. Either call this on a
-   * schedule and repeat the call until it returns fewer invoices than `limit`, or let the delivery loop do this.
-   * Publishes `invoice.overdue` for each invoice.
+   * Marks issued and partially paid invoices as overdue, starting with the most overdue ones. Either call this on a
+   * schedule (repeating the call while `limit` invoices are returned), or let the delivery loop do the work. Publishes
+   * `invoice.overdue` for each invoice.
    *
-   * @returns the invoices marked by this call
+   * @returns the invoices that this call marked as overdue
    */
   markOverdue(organizationId: string, options?: OverdueOptions): Promise<readonly Invoice[]>
 }
 
-// --- Transitions (decisions on section 3 of the specification) ---
+// --- Transitions (see the decisions on section 3 of the spec) ---
 
 const ISSUE = { from: ['draft'], to: 'issued' } as const
 const VOID = { from: ['draft', 'issued', 'overdue'], to: 'void' } as const
@@ -158,11 +158,11 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
 
     issue: build('invoices.issue', 'Cannot issue the invoice', ISSUE_FIELDS, async (call) => {
       const { invoiceId, ...dates } = call.input
-      // The total of a draft never changes.
+      // A draft's total never changes.
       const draft = await store.invoices.get(call.organizationId, invoiceId)
       const isSettled = draft !== null && isZero(draft.amountDue)
       const set = { status: isSettled ? SETTLED : ISSUE.to, ...dates }
-      // In the order in which they are published, because later events get later ids.
+      // Must be in publishing order because ids are assigned in this order.
       const types = ['invoice.issued', ...(isSettled ? ['invoice.paid' as const] : [])] as const
       const events = types.map((type) => buildEventTemplate(invoiceEvents, type, { invoiceId }, call.context))
       const change = { recordId: invoiceId, from: ISSUE.from, set, events }

@@ -29,28 +29,28 @@ import { createReads, type Reads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-/** All open stages. A lead in one of these can move to any stage. */
+/** All open stages. From any of these, a lead can move to any stage. */
 const OPEN_STAGES = ['new', 'contacted', 'qualified', 'proposal'] as const
 /** All stages. Won and lost are final. */
 export const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
 
-/** The stage of a lead. */
+/** A lead's stage. */
 export type LeadStage = (typeof STAGES)[number]
 
 /** A new lead. */
 export interface NewLead extends CallOptions {
-  /** Id of one of the organization's businesses. */
+  /** Id of a business in the same organization. */
   readonly businessId: string
-  /** From 0 to 100 with up to three decimals. Defaults to `null`. */
+  /** From 0 to 100 with up to three decimal places. Defaults to `null`. */
   readonly leadScore?: number | null | undefined
-  /** Expected value of the deal with up to three decimals. Defaults to `null`. */
+  /** The deal's expected value, with up to three decimal places. Defaults to `null`. */
   readonly expectedValue?: number | null | undefined
 }
 
-/** Filters and pages leads. Absent fields match everything. */
+/** Filtering and paging options for leads. Missing properties match everything. */
 export interface LeadQuery extends PageQuery, LeadFilter {}
 
-/** Calls for leads. All calls that take a lead's id throw `not_found` if the organization has no lead with this id. */
+/** Lead calls. Calls that take a lead id throw `not_found` if the organization has no such lead. */
 export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
@@ -60,7 +60,7 @@ export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
   create(organizationId: string, lead: NewLead): Promise<Lead>
   /**
    * Moves a lead from an open stage (`new`, `contacted`, `qualified`, `proposal`) to any stage. Publishes
-   * `lead.stage_changed` unless the lead is already in that stage.
+   * `lead.stage_changed`, unless the lead is already in that stage.
    *
    * @throws `BusinessApiError` with code `invalid_state` if the lead is won or lost
    */
@@ -68,16 +68,16 @@ export interface LeadCalls extends Reads<StoredLead, LeadQuery> {
     organizationId: string,
     change: { readonly leadId: string; readonly stage: LeadStage } & CallOptions,
   ): Promise<Lead>
-  /** Sets a lead's score (0 to 100 or `null`) and its band, which is derived from the score. Publishes nothing. */
+  /** Sets a lead's score (0 to 100, or `null`). The band is derived from the score. Doesn't publish anything. */
   setScore(
     organizationId: string,
     change: { readonly leadId: string; readonly leadScore: number | null } & CallOptions,
   ): Promise<Lead>
   /**
-   * Wins a lead and turns its business into a client, if it wasn't a client before. Publishes `lead.stage_changed` if
-   * the lead wasn't won before, and `client.created` if this creates the client.
+   * Wins a lead and converts the business to a client, if necessary. Publishes `lead.stage_changed` if the lead wasn't
+   * already won, and `client.created` if there's a new client.
    *
-   * @returns the lead and the client of its business
+   * @returns the lead, along with the client
    * @throws `BusinessApiError` with code `invalid_state` if the lead is lost
    */
   convert(organizationId: string, lead: { readonly leadId: string } & CallOptions): Promise<ConvertedLead>

@@ -12,20 +12,20 @@ import { MoneySchema } from './inputs.ts'
 
 // --- Types ---
 
-/** A new payment of an invoice. */
+/** A new payment toward an invoice. */
 export interface NewPayment extends CallOptions {
   readonly invoiceId: string
-  /** A decimal string above zero. Can't exceed the amount due or have more decimals than the invoice's currency. */
+  /** A decimal string greater than zero. Can't exceed the amount due or have more decimal places than the currency. */
   readonly amount: string
   /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly receivedAt?: Date | string | undefined
 }
 
-/** The reversal of a payment, for example after a mistake, a bounced check or a chargeback. */
+/** A payment reversal, for example after a mistake, a bounced check or a chargeback. */
 export interface NewReversal extends CallOptions {
   readonly invoiceId: string
   readonly paymentId: string
-  /** Id of the reversal, `pay_<ulid>`. If you repeat the call, nothing is reversed twice. Defaults to a new id. */
+  /** Id of the reversal, `pay_<ulid>`. Retries with the same id don't reverse anything twice. Defaults to a new id. */
   readonly id?: string | undefined
   /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly reversedAt?: Date | string | undefined
@@ -33,34 +33,35 @@ export interface NewReversal extends CallOptions {
   readonly actor?: string | null | undefined
 }
 
-/** Calls for payments. They are part of {@link InvoiceCalls}. */
+/** Payment calls, which are part of {@link InvoiceCalls}. */
 export interface PaymentCalls {
   /**
    * Adds a payment to an issued, partially paid or overdue invoice. Returns the payment and the updated invoice. If
-   * nothing is due anymore, the invoice becomes paid. Otherwise it becomes partially paid or stays overdue. Publishes
-   * `payment.received`, followed by `invoice.paid` if this settles the invoice. That event is only published once, no
-   * matter how many payments there are or if they happen at the same time (specification, section 6, rule 2).
+   * nothing is due anymore, the invoice becomes paid. Otherwise, it becomes partially paid or stays overdue. Publishes
+   * `payment.received`, followed by `invoice.paid` if this settles the invoice. `invoice.paid` is published only once
+   * per invoice, even with concurrent payments (see section 6 of the spec, rule 2).
    *
    * @throws `BusinessApiError` with code `overpayment` if the amount exceeds the amount due, `invalid_input` if it has
-   * more decimals than the currency
+   * more decimal places than the currency
    */
   recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
   /**
-   * Reverses a payment in full by adding a negative payment. Returns that payment and the updated invoice. A paid
-   * invoice becomes overdue if its due date has passed. Otherwise a paid or partially paid invoice becomes partially
-   * paid or issued. An overdue invoice stays overdue. Publishes nothing and writes the audit entry `payment.reversed`.
+   * Reverses an entire payment by adding a negative one. Returns the negative payment and the updated invoice. A
+   * paid invoice becomes overdue if it's past the due date. Otherwise, a paid or partially paid invoice becomes
+   * partially paid or issued. An overdue invoice stays overdue. Doesn't publish anything, but writes the audit
+   * entry `payment.reversed`.
    *
-   * @throws `BusinessApiError` with code `not_found` if the invoice has no such payment, `invalid_state` if it was
-   * already reversed or is a reversal itself, `already_exists` if another payment has this `id`
+   * @throws `BusinessApiError` with code `not_found` if the invoice has no such payment, `invalid_state` if the payment
+   * was already reversed or is itself a reversal, or `already_exists` if another payment has this `id`
    */
   reversePayment(organizationId: string, reversal: NewReversal): Promise<PaidInvoice>
-  /** Lists the payments of an invoice, newest first. Includes reversals. */
+  /** Lists an invoice's payments including reversals, newest first. */
   payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
 
-// --- Transitions (decisions on section 3 of the specification) ---
+// --- Transitions (see the decisions on section 3 of the spec) ---
 
-/** The status of an invoice on which nothing is due anymore. */
+/** An invoice's status once nothing is due anymore. */
 export const SETTLED = 'paid'
 
 const PAY = {
@@ -108,7 +109,7 @@ export function createPaymentCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { invoiceId, amount, receivedAt = toTimestamp(now) } = call.input
       const payment = { id: ids('pay'), amount, receivedAt }
       const known = { paymentId: payment.id, invoiceId }
-      // In the order in which they are published, because later events get later ids.
+      // Must be in publishing order because ids are assigned in this order.
       const events = [buildEventTemplate(invoiceEvents, 'payment.received', known, call.context)]
       const settledEvents = [buildEventTemplate(invoiceEvents, 'invoice.paid', { invoiceId }, call.context)]
       const set = { payment, settledStatus: SETTLED, unsettledStatus: PAY.unsettled, settledEvents }

@@ -20,28 +20,28 @@ import { createLeadCalls } from './leads.ts'
 import { createProjectCalls } from './projects.ts'
 import { createProposalCalls } from './proposals.ts'
 
-/** Options of `createPlatform`. Each option is read once. */
+/** Options for `createPlatform`. Each option is read once. */
 export interface PlatformOptions {
-  /** Returns milliseconds since 1970 (UTC), used for timestamps. Defaults to `Date.now`. */
+  /** Returns the current Unix time in milliseconds for timestamps. Defaults to `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Generates ids of records and events. An id must consist of the kind, `_`, and 1 to 59 letters, digits, hyphens and
-   * underscores. Otherwise the call throws a `TypeError` and doesn't write anything. Later ids must sort after earlier
-   * ones. Defaults to monotonic ULIDs.
+   * Generates ids for records and events. Ids must be the kind, `_`, then 1 to 59 letters, digits, hyphens or
+   * underscores. If an id is invalid, the call throws a `TypeError` and nothing is written. Later ids must sort after
+   * earlier ones. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
-  /** Number of decimals (0 to 4) by currency code, if you need to deviate from ISO 4217, for example `{ HUF: 0 }`. */
+  /** Number of decimal places (0 to 4) by currency code, to override ISO 4217. For example, `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
   /**
-   * Returns the W3C `traceparent` of the current trace, which is stored with events. Webhook attempts provide it as
-   * `AttemptTrace.traceparent`. If the value is invalid or the function throws, there is no trace. Optional.
+   * Returns the current trace's W3C `traceparent`, which is stored with events. Webhook attempts have it in
+   * `AttemptTrace.traceparent`. If the function throws or returns an invalid value, there is no trace. Optional.
    */
   traceparent?: CurrentTraceparent | undefined
 }
 
-/** Options of `publish`. */
+/** Options for `publish`. */
 export interface PublishOptions {
-  /** Id of the event, 1 to 64 visible ASCII characters. If it exists, that event is kept. Defaults to a new id. */
+  /** The event's id, 1 to 64 visible ASCII characters. An existing event with the id is kept. Defaults to a new id. */
   id?: string | undefined
 }
 
@@ -54,35 +54,33 @@ const CALLS = {
   projects: createProjectCalls,
 }
 
-/** The calls for records, for example `platform.invoices.issue`. */
+/** The record calls, for example `platform.invoices.issue`. */
 export type RecordCalls = {
   readonly [Resource in keyof typeof CALLS]: ReturnType<(typeof CALLS)[Resource]>
 }
 
 /**
- * Calls for your own code. All of them take the organization first. They write the record and its events atomically
- * (specification, section 6) and return the updated record.
- *
- * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid, `idempotency_key_reused` or
- * `idempotency_key_in_use` if the idempotency key can't be used, and errors of the store.
+ * Calls for your own code. The first argument is always the organization. Calls write the record and its events
+ * atomically (see section 6 of the spec), and return the updated record.
+ * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid, and `idempotency_key_reused` or
+ * `idempotency_key_in_use` if the idempotency key can't be used. They also throw any store errors.
  */
 export interface Platform<Owner extends EventOwner = Service> extends RecordCalls {
   /**
-   * Imports up to 500 existing records with your own ids, dates, numbers and statuses, including final ones.
-   * Either all of them are imported or none. Publishes nothing. You can run an import again. If a record with the
-   * same id and values exists, it's counted as known. If the values differ, it's reported and not overwritten. A
-   * business must be in the same or an earlier call as its clients and leads. Series of document numbers continue
-   * after the imported numbers.
+   * Imports up to 500 existing records, all or nothing, with your own ids, dates, numbers and statuses (including final
+   * ones). Doesn't publish anything. You can safely run an import again: records that exist with the same id and values
+   * are counted as known, and if the values differ, the record is reported but not overwritten. Import businesses in
+   * the same call as their clients and leads, or in an earlier call. Document number series continue after the highest
+   * imported number.
    *
    * @throws `BusinessApiError` with code `invalid_input` naming the first invalid record and its fields, `not_found` if
-   * a business or invoice is unknown, `already_exists` if another record has the same number or client's business
+   * a business or invoice doesn't exist, or `already_exists` if another record has the same number or client's business
    */
   readonly import: ImportCall
 
   /**
-   * Publishes an event to all endpoints that are subscribed to its type. This can be one of your own types
-   * (`defineEvent`) or one from the catalogue. From the catalogue it's mostly used for support tickets and marketing
-   * campaigns (specification, section 6).
+   * Publishes an event to all endpoints subscribed to its type. The type can be your own (`defineEvent`) or from the
+   * catalogue. In practice, the latter are mostly support tickets and marketing campaigns (see section 6 of the spec).
    *
    * @param data must match the type's schema. Unknown fields are removed
    * @returns the event's id
@@ -101,16 +99,16 @@ export interface PlatformInTransaction<Owner extends EventOwner = Service> exten
   readonly idempotent: Idempotent
 }
 
-/** A platform that can also write in your own transactions. */
+/** A platform that can write in your own transactions as well. */
 export interface TransactionalPlatform<Transaction, Owner extends EventOwner = Service>
   extends Platform<Owner> {
   /**
-   * Returns the same calls for use in your own transaction. Whether anything is written depends on your commit or
-   * rollback. If a call throws an error because it was rejected, the transaction remains usable. After
-   * `store_unavailable` the transaction has failed, and you can try all of it again.
+   * Returns the same calls for use in your own transaction. Nothing is written until you commit. If a call is rejected
+   * with an error, you can keep using the transaction. After `store_unavailable`, the transaction has failed, and you
+   * can retry it as a whole.
    *
-   * @param transaction a transaction of the store's driver. For postgres.js, it's the argument of the
-   * callback of `sql.begin`
+   * @param transaction a transaction of the store's driver. For postgres.js, that's the argument passed to the
+   * `sql.begin` callback
    */
   using(transaction: Transaction): PlatformInTransaction<Owner>
 }
@@ -125,15 +123,15 @@ const NAMES: Names<PlatformOptions> = { clock: true, ids: true, currencyDecimals
 /** How long to wait for another call with the same idempotency key, in milliseconds. */
 const WAIT_MS = 4000
 
-/** A store with a service, which defines the host's own event types. */
+/** A store whose service defines the host's own event types. */
 interface Serving<Owner extends EventOwner> {
   readonly service?: Owner
 }
 
 /**
- * Creates the calls for your own code. Nothing is opened before the first call.
+ * Creates the calls for your own code. Doesn't open any connections until the first call.
  *
- * @throws `RangeError` if the decimals of a currency are invalid
+ * @throws `RangeError` if a currency's number of decimal places is invalid
  * @example
  * ```ts
  * const calls = createPlatform(store)
@@ -192,7 +190,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
 }
 
 const readPublish = defineCall('Cannot publish the event', {
-  // Checked together with the event, see checkEvent.
+  // Checked along with the event, see checkEvent
   id: v.exactOptional(v.custom<string>(() => true)),
 })
 

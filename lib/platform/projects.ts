@@ -21,7 +21,7 @@ export interface NewProject extends CallOptions {
   /** 1 to 200 characters. */
   readonly name: string
   readonly billingType: BillingType
-  /** Value of the project with up to three decimals. */
+  /** The project's value, with up to three decimal places. */
   readonly value: number
 }
 
@@ -30,27 +30,27 @@ export interface ProjectRef extends CallOptions {
   readonly projectId: string
 }
 
-/** Filters and pages projects. Absent fields match everything. */
+/** Filtering and paging options for projects. Missing properties match everything. */
 export interface ProjectQuery extends PageQuery, StatusFilter {}
 
 /**
- * Calls for projects. All calls that take a project's id throw `not_found` if the organization has no project with this
- * id, and `invalid_state` if the call isn't allowed in its status.
+ * Project calls. Calls that take a project id throw `not_found` if the organization has no such project, and
+ * `invalid_state` if the project's status doesn't allow the call.
  */
 export interface ProjectCalls extends Reads<StoredProject, ProjectQuery> {
-  /** Creates an active project. Publishes nothing. */
+  /** Creates an active project. Doesn't publish anything. */
   create(organizationId: string, project: NewProject): Promise<Project>
-  /** Active → on hold. Publishes nothing. */
+  /** Active → on hold. Doesn't publish anything. */
   hold(organizationId: string, project: ProjectRef): Promise<Project>
-  /** On hold → active. Publishes nothing. */
+  /** On hold → active. Doesn't publish anything. */
   resume(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Active or on hold → completed. Completed is final. Publishes `project.completed`. */
+  /** Active or on hold → completed, which is final. Publishes `project.completed`. */
   complete(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
+  /** Active or on hold → cancelled, which is final. Doesn't publish anything. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
 }
 
-// --- Transitions (decisions on section 3 of the specification) ---
+// --- Transitions (see the decisions on section 3 of the spec) ---
 
 const TRANSITIONS = {
   hold: { from: ['active'], to: 'on_hold', event: null },

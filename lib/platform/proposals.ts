@@ -38,11 +38,11 @@ export interface NewProposal extends CallOptions {
   readonly title: string
   /** ISO 4217 code. */
   readonly currency: string
-  /** One-time price. Can have up to three decimals, but no more than the currency. */
+  /** One-time price, with up to three decimal places but no more than the currency has. */
   readonly total: number
-  /** Monthly price, with the same limits as `total`. Defaults to 0. */
+  /** Monthly price. Has the same limits as `total`. Defaults to 0. */
   readonly monthlyTotal?: number | undefined
-  /** 1 to 64 characters, unique in the organization. Defaults to the year's next number, such as `PROP-2026-0007`. */
+  /** 1 to 64 characters, unique per organization. Defaults to the year's next number, such as `PROP-2026-0007`. */
   readonly number?: string | undefined
 }
 
@@ -51,45 +51,45 @@ export interface ProposalRef extends CallOptions {
   readonly proposalId: string
 }
 
-/** Changes to a proposal in a new version. Absent fields remain unchanged. */
+/** Changes to make in a proposal's new version. Missing properties stay unchanged. */
 export interface ProposalRevision
   extends ProposalRef,
     Optional<Omit<NewProposal, keyof CallOptions | 'number'>> {}
 
-/** The signature of a proposal. */
+/** A proposal's signature. */
 export interface ProposalAcceptance extends ProposalRef {
-  /** Name of the signatory, 1 to 200 characters. */
+  /** The signatory's name, 1 to 200 characters. */
   readonly signedBy: string
   /** A `Date` or ISO 8601 with a time zone. Defaults to now. */
   readonly signedAt?: Date | string | undefined
 }
 
-/** Filters and pages proposals. Absent fields match everything. */
+/** Filtering and paging options for proposals. Missing properties match everything. */
 export interface ProposalQuery extends PageQuery, ProposalFilter {}
 
 /**
- * Calls for proposals. All calls that take a proposal's id throw `not_found` if the organization has no proposal with
- * this id, `invalid_state` if the call isn't allowed in its status, and `invalid_input` if a price has more decimals
- * than the currency.
+ * Proposal calls. Calls that take a proposal id throw `not_found` if the organization has no such proposal, and
+ * `invalid_state` if the proposal's status doesn't allow the call. Any call throws `invalid_input` if a price has more
+ * decimal places than the currency.
  */
 export interface ProposalCalls extends Reads<StoredProposal, ProposalQuery> {
   /**
-   * Creates a draft with version 1. Publishes `proposal.created`.
+   * Creates a draft, version 1. Publishes `proposal.created`.
    *
    * @throws `BusinessApiError` with code `already_exists` if another proposal has the same number
    */
   create(organizationId: string, proposal: NewProposal): Promise<Proposal>
-  /** Draft, sent or rejected → draft of the next version, without a signature. Publishes nothing. */
+  /** Draft, sent or rejected → draft of the next version, unsigned. Doesn't publish anything. */
   revise(organizationId: string, revision: ProposalRevision): Promise<Proposal>
   /** Draft → sent. Publishes `proposal.sent`. */
   send(organizationId: string, proposal: ProposalRef): Promise<Proposal>
-  /** Sent → accepted, which is final (specification, section 6, rule 3). Publishes `proposal.accepted`. */
+  /** Sent → accepted, which is final (see section 6 of the spec, rule 3). Publishes `proposal.accepted`. */
   accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
 }
 
-// --- Transitions (decisions on section 3 of the specification) ---
+// --- Transitions (see the decisions on section 3 of the spec) ---
 
 const TRANSITIONS = {
   revise: { from: ['draft', 'sent', 'rejected'], to: 'draft', event: null },

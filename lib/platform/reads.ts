@@ -4,9 +4,9 @@ import { defineCall, found, IdSchema } from '../base/host-input.ts'
 import { type Page, readPage, recordPageEntries } from '../base/page.ts'
 import type { RecordReads } from '../resources/record-reads.ts'
 
-// All reads validate the input, call one store method, and return a page or record or throw an error with a code.
+// All reads validate the input, call a single store method, and return the result or throw an error with a code.
 
-/** The reads of a resource. */
+/** A resource's reads. */
 export interface Reads<Stored, Query = object> {
   /** Lists the records, newest first. */
   list(organizationId: string, query?: Query): Promise<Page<Stored>>
@@ -19,10 +19,10 @@ export interface Reads<Stored, Query = object> {
 }
 
 /**
- * Creates the reads of a resource.
+ * Creates a resource's reads.
  *
  * @param names used in error messages, for example `['client', 'clients']`
- * @param entries the schemas of the filter's fields. Their output is passed to the store
+ * @param entries the schemas for the filter's fields, whose output is passed to the store
  * @param slice returns the part of the store to read from
  * @param check rejects filters whose fields can't be combined
  */
@@ -55,7 +55,7 @@ const VALUES_MAX = 20
 const statesRequirement = `must be an array of at most ${VALUES_MAX} strings, each of 1 to 64 characters`
 const StateSchema = field.text(1, 64)
 
-/** Statuses or stages to filter by. Any string is valid because hosts can store their own values. */
+/** Statuses or stages to filter by. Hosts can store their own values, so any string is valid. */
 export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
   v.array(v.string(statesRequirement), statesRequirement),
   v.maxLength(VALUES_MAX, statesRequirement),

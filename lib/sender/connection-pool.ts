@@ -2,46 +2,46 @@ import type { HttpConnection, OpenConnection } from './connection.ts'
 import type { Deadline } from './deadline.ts'
 import { SENDER_FAILED, SendError } from './send-error.ts'
 
-/** The connections of a sender. */
+/** A sender's connections. */
 export interface ConnectionPool {
   /**
-   * Takes the idle connection that was used last, opens a new one, or waits until one becomes available.
+   * Takes the most recently used idle connection, opens a new one, or waits until one is available.
    *
    * @throws `SendError` if the deadline passes first or the pool is closed
    */
   take(origin: string, deadline: Deadline): HttpConnection | Promise<HttpConnection>
-  /** Returns a connection to the pool, whether it's open or closed. */
+  /** Returns a connection to the pool, whether it's still open or not. */
   giveBack(connection: HttpConnection): void
-  /** Closes idle connections now and others after their attempt. Resolves when all are closed. Call this only once. */
+  /** Closes idle connections now, and all others after their attempt. Resolves once all are closed. Call this once. */
   close(): Promise<void>
 }
 
 interface OriginState {
-  /** Number of connections, whether idle or in use. */
+  /** Number of connections, both idle and in use. */
   size: number
-  /** The idle connections. The last element is the one that was used last. */
+  /** Idle connections, most recently used last. */
   readonly idle: HttpConnection[]
   readonly waiting: ((connection: HttpConnection) => void)[]
 }
 
 /**
- * Maximum number of idle connections across all origins. Together with those in use, this stays below the number of
- * open files an operating system allows.
+ * Maximum number of idle connections across all origins. Combined with the ones in use, this stays below typical open
+ * file limits.
  */
 const MAX_IDLE = 512
 
 /**
- * Creates a pool that keeps connections open between attempts. Origins without connections are forgotten, since there
- * can be thousands of endpoints that come and go.
+ * Creates a pool that keeps connections open between attempts. We forget origins with no connections because there can
+ * be thousands of endpoints that come and go.
  *
  * @param open creates a connection to an origin
  * @param maxPerOrigin maximum number of connections per origin
  */
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()
-  /** The idle connections of all origins, starting with the one that hasn't been used for the longest time. */
+  /** Idle connections across all origins, least recently used first. */
   const idle = new Set<HttpConnection>()
-  /** All connections, even while they are being closed. */
+  /** All connections, including those being closed. */
   const alive = new Set<HttpConnection>()
   let isClosed = false
   let reportEmpty = () => {}
@@ -97,7 +97,7 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     take(origin, deadline) {
       if (isClosed) throw new SendError(SENDER_FAILED, 'the sender is closed')
       const state = stateOf(origin)
-      // Use the most recent connection, because the other side is least likely to be closing it right now.
+      // Use the most recent connection, since it's the least likely to be closed by the other side right now.
       const connection = state.idle.pop()
       if (connection) idle.delete(connection)
       return connection ?? (state.size < maxPerOrigin ? add(origin) : wait(state, deadline))

@@ -19,54 +19,54 @@ import {
 } from './send-error.ts'
 import { loadUndici } from './undici.ts'
 
-/** A POST request and its timings so far. */
+/** A POST request and its timings. */
 export interface TimedPost {
   readonly path: string
   /** Alternating names and values. */
   readonly headers: string[]
   readonly body: string
   readonly deadline: Deadline
-  /** Filled in during the exchange. */
+  /** Filled in as the exchange progresses. */
   readonly timings: Timings
 }
 
-/** A response with the part of the body that was read. */
+/** A response, with as much of the body as we read. */
 export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly chunks: readonly Uint8Array[]
 }
 
-/** A connection that stays open between exchanges. It's opened by the first exchange. */
+/** A keep-alive connection. The first exchange opens it. */
 export interface HttpConnection {
   readonly origin: string
-  /** `true` if the connection is open, so another exchange can use it. */
+  /** `true` if the connection is open and can be reused. */
   readonly isOpen: boolean
-  /** Sends a request and receives the response. One exchange at a time. Only rejects with {@link SendError}. */
+  /** Sends a request and receives its response. One exchange at a time. Only rejects with {@link SendError}. */
   exchange(exchange: TimedPost): Promise<HttpResponse>
-  /** Closes the connection. Resolves when it's closed. */
+  /** Resolves once the connection is closed. */
   destroy(): Promise<void>
 }
 
-/** Creates a connection without opening it yet. `onClosed` is called when either side has closed the socket. */
+/** Creates a connection that isn't open yet. `onClosed` is called after either side closes the socket. */
 export type OpenConnection = (origin: string, onClosed: () => void) => HttpConnection
 
-/** Idle timeout of a connection in milliseconds unless the other side sets one. Node and uvicorn use 5 s. */
+/** Idle timeout in milliseconds, unless the other side sets one. Node and uvicorn use 5 s. */
 const KEEP_ALIVE_MS = 4000
 /**
- * How long to keep an idle connection at most, in milliseconds, even if the other side allows more. With thousands of
- * endpoints, we can't keep all connections open.
+ * Maximum idle timeout in milliseconds, even if the other side allows more. With thousands of endpoints, we can't keep
+ * all of their connections open.
  */
 const KEEP_ALIVE_MAX_MS = 30_000
 /**
- * How much earlier than the other side we close a connection, in milliseconds. An attempt must not start on a
+ * How much earlier than the other side we close a connection, in milliseconds. Keeps attempts from starting on a
  * connection that is about to be closed.
  */
 const KEEP_ALIVE_MARGIN_MS = 1000
 
 const CLIENT_OPTIONS: Client.Options = {
   pipelining: 1,
-  // These are covered by our own deadline.
+  // Our own deadline covers these.
   headersTimeout: 0,
   bodyTimeout: 0,
   keepAliveTimeout: KEEP_ALIVE_MS,
@@ -75,12 +75,11 @@ const CLIENT_OPTIONS: Client.Options = {
 }
 
 /**
- * Loads undici and creates the TLS context shared by all connections.
+ * Loads undici and creates the TLS context that all connections share.
+ * Each connection is an undici `Client`. We can't use undici's pools, which don't tell us whether an exchange opened or
+ * reused a connection. We need to know that to handle broken connections and to report timings.
  *
- * Each connection is an undici `Client`. We don't use undici's pools because they don't tell whether an exchange opened
- * a connection or used an existing one. That decides how a broken connection is handled and which timings are known.
- *
- * @param ca certificate authorities in PEM. Defaults to Node's
+ * @param ca PEM certificate authorities. Defaults to Node's
  */
 export async function loadConnections(
   guard: AddressGuard,
@@ -88,9 +87,9 @@ export async function loadConnections(
 ): Promise<OpenConnection> {
   const undici = await loadUndici()
   const turns = createReadingTurns()
-  // Renegotiation is more expensive for us than for the other side.
+  // Renegotiation costs us more than the other side.
   const secureContext = createSecureContext({ secureOptions: constants.SSL_OP_NO_RENEGOTIATION, ca })
-  // rejectUnauthorized is set explicitly because an environment variable can disable the default.
+  // Set rejectUnauthorized explicitly because an environment variable can change its default.
   const encrypt = undici.buildConnector({ timeout: 0, rejectUnauthorized: true, secureContext })
 
   return (origin, onClosed) => {
@@ -111,7 +110,7 @@ export async function loadConnections(
         stream = opened
         dialled?.meterAnswers(opened)
         keepKnownHeaders(opened, () => headers)
-        // The type requires a Socket, but undici only uses what a Duplex has.
+        // undici's type wants a Socket, but a Duplex has everything it needs.
         callback(null, opened as Socket)
       })
     }
@@ -145,7 +144,7 @@ export async function loadConnections(
           return await post(exchange)
         } catch (error) {
           if (hasDialled || !wasClosedUnused(error, timings)) throw error
-          // The client lost its connection and will open a new one.
+          // The client lost the connection, so this opens another.
           return await post(exchange)
         }
       },
@@ -160,7 +159,7 @@ function readTarget(
 ): Omit<DialTarget, 'connect'> {
   const { hostname, port, protocol } = target
   if (protocol !== 'https:') return { hostname, port: Number(port || 80), secure: null }
-  // The server name in the handshake must not end with a dot, even if the host in the URL does.
+  // The server name in the handshake can't have a trailing dot, even if the URL's hostname does.
   const servername = isIP(hostname) ? '' : hostname.replace(/\.+$/, '')
   return {
     hostname,
@@ -177,9 +176,9 @@ function readTarget(
 }
 
 /**
- * Returns `true` if the other side closed an idle connection just as we were writing to it. Neither side is at fault
- * and the next attempt would be 30 seconds later, so we retry right away. If the request was read after all, it arrives
- * twice with the same event id, which can happen to any webhook.
+ * Returns `true` if the other side closed an idle connection just as we were writing to it. Neither side did anything
+ * wrong, and the next attempt would be 30 seconds away, so we retry right away. If the server did read the request,
+ * it's delivered twice with the same event id, as can happen with any webhook.
  */
 function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null
@@ -188,11 +187,11 @@ function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
 /** A response that is being received. */
 interface Receipt {
   readonly handler: Dispatcher.DispatchHandler
-  /** Ends the exchange with an error, unless the response head has arrived, in which case that's the result. */
+  /** Ends the exchange. If we already have the response head, the exchange succeeds with that, otherwise it fails. */
   fail(error: SendError): void
 }
 
-/** Receives a response. Only reads as much of the body as we keep. */
+/** Receives a response, reading only as much of the body as we keep. */
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
@@ -229,7 +228,7 @@ function receive(
       chunks.push(chunk)
       size += chunk.length
       if (size < EXCERPT_MAX_BYTES) return
-      // The body may never end. Closing costs the next attempt a handshake, but continuing could cost any amount.
+      // The body may never end. Closing the connection costs a handshake, but reading the rest could take forever.
       controller.abort(new Error('enough was read'))
     },
     onResponseEnd() {

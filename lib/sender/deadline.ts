@@ -1,18 +1,18 @@
 import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 
-/** Ends an attempt from the outside, either when its time is up or when the caller interrupts it. */
+/** Ends an attempt from the outside, either on timeout or because the caller interrupts it. */
 export interface Deadline {
-  /** Sets the callback for the end, replacing the previous one. Called right away if the attempt has been ended. */
+  /** Replaces the callback for when the attempt ends. Called right away if it has already ended. */
   onEnd(stop: (error: SendError) => void): void
   interrupt(): void
-  /** Must be called when the attempt has ended by itself. */
+  /** Must be called once the attempt has ended by itself. */
   clear(): void
 }
 
 /**
- * Starts the deadline of an attempt.
+ * Starts an attempt's deadline.
  *
- * @param timeoutMs timeout of the whole attempt in milliseconds
+ * @param timeoutMs timeout for the entire attempt, in milliseconds
  * @param signal interrupts the attempt when aborted
  */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
@@ -46,8 +46,8 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Returns the callbacks of a signal. We only add one listener per signal because all attempts of a loop share it. Node
- * warns about a leak at the 11th listener and scans all of them whenever one is added or removed.
+ * Returns a signal's callbacks. All attempts of a loop share a signal, so we only add one listener to it. Node warns
+ * about a possible leak at 11 listeners, and does a linear scan whenever one is added or removed.
  */
 function listenersOf(signal: AbortSignal): Set<() => void> {
   const known = listeners.get(signal)

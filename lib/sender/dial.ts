@@ -14,7 +14,7 @@ import {
   toSendError,
 } from './send-error.ts'
 
-/** The timings of an attempt that are known so far. */
+/** An attempt's timings so far. */
 export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
 
 /** Creates timings that are all `null`. */
@@ -22,40 +22,39 @@ export function createTimings(): Timings {
   return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
 }
 
-/** Where to connect and how. */
+/** Where and how to connect. */
 export interface DialTarget {
   readonly hostname: string
   readonly port: number
   readonly connect: (options: TcpNetConnectOpts) => MeteredSocket
-  /** Starts TLS on an open connection, or `null` for plain HTTP. */
+  /** Starts TLS on an open connection. `null` for plain HTTP. */
   readonly secure: ((stream: Duplex, done: DialResult) => void) | null
 }
 
-/** Called once with the stream to use for HTTP or an error, unless the connection was destroyed in the meantime. */
+/** Called once, with either the stream to use for HTTP or an error. Not called if the connection is destroyed first. */
 export type DialResult = (...result: [error: null, stream: Duplex] | [error: Error, stream: null]) => void
 
-/** The checks between resolving a host name and connecting. */
+/** The checks between resolving a hostname and connecting. */
 export interface AddressGuard {
   resolve(hostname: string): Promise<readonly LookupAddress[]>
   judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
-  /** Checks a name that `resolve` couldn't resolve. */
+  /** Checks a hostname that `resolve` couldn't resolve. */
   judgeUnresolved(hostname: string, error: unknown): DestinationVerdict
 }
 
 const SOCKET_OPTIONS = {
   noDelay: true,
   autoSelectFamily: true,
-  // Node moves on to the next address after this time, by default 250 ms. That's too early for distant servers and for
-  // a lost first packet, which the system only resends after a second.
+  // By default, Node tries the next address after 250 ms. That's too short for distant servers, or if the first packet
+  // is lost, since the system takes a second to resend it.
   autoSelectFamilyAttemptTimeout: 2000,
 }
 
 /**
- * Opens a connection to an allowed address. We check the addresses that the socket is actually going to use,
- * because a name could resolve to different ones in a separate lookup. The remote address is checked again before
- * anything is written.
+ * Connects to an allowed address. We check the addresses that the socket is going to use, because a separate lookup
+ * could return different ones. The remote address is checked again before we write anything.
  *
- * @returns the connection, which can be used to stop dialing, or `undefined` if the address was rejected
+ * @returns the connection, which can be used to cancel dialing, or `undefined` if the address was rejected
  */
 export function dial(
   target: DialTarget,
@@ -64,7 +63,7 @@ export function dial(
   done: DialResult,
 ): MeteredSocket | undefined {
   const { hostname, port } = target
-  // No lookup happens if the URL contains an address, so check it here.
+  // If the URL has an IP address, there's no lookup, so check the address here.
   const refusal = isIP(hostname) ? judgeAll(hostname, [{ address: hostname }], guard) : null
   if (refusal) {
     done(refusal, null)
@@ -98,7 +97,7 @@ export function dial(
   return connection
 }
 
-/** Only passes on the first result. A connection that breaks later hasn't failed to open. */
+/** Only passes on the first result. If the connection breaks later, that isn't a failure to connect. */
 function once(done: DialResult): DialResult {
   let isDone = false
   return (...result) => {
@@ -109,7 +108,7 @@ function once(done: DialResult): DialResult {
   }
 }
 
-/** Resolves a name to all of its addresses. The socket tries them in order. */
+/** Resolves a hostname to all of its addresses, which the socket tries in order. */
 async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
   const addresses = await guard.resolve(hostname).catch((error) => {
     const verdict = guard.judgeUnresolved(hostname, error)
@@ -135,7 +134,7 @@ function encrypt(
   })
 }
 
-/** @returns why an address of the host is rejected, or `null` if all of them are allowed */
+/** @returns why one of the host's addresses is rejected, or `null` if all of them are allowed */
 function judgeAll(
   host: string,
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -149,10 +148,10 @@ function judgeAll(
 const LOST_AFTER_MS = 10_000
 
 /**
- * Limits lookups to one at a time per name (single flight). The system can only resolve a few names at once, and an
- * endpoint whose name server doesn't respond could otherwise block all of them with just a few attempts.
+ * Runs at most one lookup per hostname at a time (single flight). The system can only resolve a few names in parallel,
+ * so a handful of attempts to an endpoint with an unresponsive DNS server could otherwise block all lookups.
  *
- * @param lostAfterMs if a lookup hasn't called back after this many milliseconds, another one is allowed
+ * @param lostAfterMs allow another lookup if this one hasn't called back within this many milliseconds
  */
 export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
   const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()

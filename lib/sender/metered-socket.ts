@@ -4,60 +4,59 @@ import type { ReadingTurns } from './reading-turns.ts'
 import { createHeadReader } from './response-head.ts'
 import { INVALID_RESPONSE, SendError, toSendError } from './send-error.ts'
 
-/** A TCP connection that limits how much and how fast it reads to what a response to a webhook needs. */
+/** A TCP connection that reads no more, and no faster, than a webhook response requires. */
 export interface MeteredSocket {
-  /** The underlying socket. Use it for events and for closing, but never for data. */
+  /** The underlying socket. Use this for events and to close the connection, but never for data. */
   readonly socket: Socket
-  /** The data of the connection, for HTTP or TLS. It's closed together with the socket. */
+  /** The connection's data, for HTTP or TLS. Closed along with the socket. */
   readonly stream: Duplex
-  /** The first error while reading a response. undici reports that the connection was closed, but no TLS alerts. */
+  /** The first error while reading a response. undici only reports that the connection was closed, not TLS alerts. */
   readonly fault: Error | undefined
-  /** Limits reading of responses from `stream` or the TLS stream on top of it. Call this once, before reading. */
+  /** Limits how responses are read from `stream` or the TLS stream on top. Call this once, before reading anything. */
   meterAnswers(stream: Duplex): void
   /**
-   * Starts an exchange. From now on the connection keeps the process alive.
+   * Starts an exchange. From now on, the connection keeps the process alive.
    *
-   * @param onFirstByte called when part of the response has arrived
+   * @param onFirstByte called when the first part of the response arrives
    */
   begin(onFirstByte: () => void): void
-  /** Must be called whenever part of the response was parsed. */
+  /** Must be called whenever part of the response has been parsed. */
   advance(): void
-  /** Must be called when the response is complete. Any data before the next exchange then closes the connection. */
+  /** Must be called once the response is complete. Data received before the next exchange closes the connection. */
   end(): void
 }
 
-/** Maximum number of bytes received per exchange. Measured at the socket, so it includes TLS messages. */
+/** Maximum number of bytes to receive per exchange. Measured at the socket, so TLS messages count. */
 export const EXCHANGE_MAX_BYTES = 1024 * 1024
 
 /**
- * Maximum number of bytes HTTP may read without completing part of a response. This limits headers, interim headers,
+ * Maximum number of bytes HTTP may read without completing a part of the response. Limits headers, interim headers,
  * trailers, reason phrases, chunk extensions and blank lines.
  */
 export const STEP_MAX_BYTES = 16 * 1024
 
 /**
- * How many bytes to read at a time. Most responses fit. Parsing can only be stopped between reads, so with a larger
- * value, a response with an error in every header would take more time.
+ * How many bytes to read at a time. Most responses fit. We can only stop the parser between reads, so a response with
+ * an error in every header would take longer with a larger value.
  */
 const PIECE_BYTES = 2048
 
 const NO_BYTES = Buffer.alloc(0)
 
 /**
- * Opens a connection that limits reading below TLS and HTTP. Both of them can loop endlessly without calling back, for
+ * Opens a connection that limits reading below TLS and HTTP, because both can loop endlessly without calling back, for
  * example over session tickets or blank lines.
+ * The first piece of a response is passed on immediately. After that, all connections take turns. Connections don't
+ * read from the system while waiting, which slows down the other side.
  *
- * The first piece of a response is passed on immediately. After that, all connections take turns. A connection doesn't
- * read from the system before its turn, so the other side has to wait.
- *
- * @param turns the queue shared by all connections
+ * @param turns the queue that all connections share
  */
 export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns): MeteredSocket {
   let received = 0
   let withoutAdvance = 0
   let isFirst = true
   let isIdle = false
-  /** Data that was read and is waiting for its turn. */
+  /** Data that has been read but is waiting for its turn. */
   let waiting: Buffer | undefined
   let top: Duplex | undefined
   let fault: Error | undefined
@@ -77,11 +76,11 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 
   function fail(error: SendError): void {
-    // Without an error, an attempt that is just about to use the idle connection opens a new one.
+    // No error if idle, so an attempt that's about to use this connection opens a new one.
     ;(top ?? socket).destroy(isIdle ? undefined : error)
   }
 
-  /** Reads a piece of a response, unless the limit was reached. */
+  /** Reads a piece of a response, unless the limit has been reached. */
   function readPiece(answers: Duplex, read: Duplex['read']): Buffer | null {
     // TLS can decrypt up to 16 KiB at once.
     const piece = read.call(answers, Math.min(answers.readableLength, PIECE_BYTES) || undefined)
@@ -101,7 +100,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
     }
   }
 
-  /** @returns whether to continue reading */
+  /** @returns whether to keep reading */
   function take(size: number, buffer: Uint8Array): boolean {
     received += size
     if (received > EXCHANGE_MAX_BYTES) {
@@ -160,7 +159,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 }
 
-/** Creates a stream from a socket that passes its data to a callback. */
+/** Creates a stream on top of a socket whose data goes to a callback. */
 function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
   const stream = new Duplex({
     allowHalfOpen: true,
@@ -175,11 +174,11 @@ function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
       socket.once('close', () => done(error)).destroy()
     },
   })
-  // We only meter reading. Buffering writes a second time would add a tenth to the cost of the exchange.
+  // Only reads are metered. Buffering writes a second time would make an exchange 10 % more expensive.
   stream.write = socket.write.bind(socket) as Duplex['write']
   stream.cork = () => socket.cork()
   stream.uncork = () => socket.uncork()
-  // Errors are reported by the dialer and the reader. Without this listener, an earlier error would crash the process.
+  // The dialer and the reader report errors. Without this listener, an earlier error would crash the process.
   stream.on('error', () => {})
   socket
     .on('end', () => stream.push(null))

@@ -1,15 +1,15 @@
-/** Shares the event loop among connections that have a lot to read. */
+/** Shares the event loop between connections that have a lot to read. */
 export interface ReadingTurns {
-  /** Queues a callback that reads something. It's never called synchronously and must be short. */
+  /** Queues a callback that reads something. Never called synchronously. Must be short. */
   wait(read: () => void): void
 }
 
-/** How long callbacks may run in each iteration of the event loop, in milliseconds. At least one is always called. */
+/** How long callbacks may run per event loop iteration, in milliseconds. At least one callback always runs. */
 const PASS_MS = 1
 
 /**
- * Creates a queue that uses up to 1 ms per iteration of the event loop, so the rest of the process keeps running even
- * if lots of connections are flooded.
+ * Creates a queue that takes up at most about 1 ms per event loop iteration. This keeps the rest of the process running
+ * even if lots of connections are being flooded.
  */
 export function createReadingTurns(): ReadingTurns {
   const queue: (() => void)[] = []
@@ -26,7 +26,7 @@ export function createReadingTurns(): ReadingTurns {
 
   function takeTurns(until: number): void {
     queue.shift()?.()
-    // Streams pass on data in the next tick. When this runs, it has been parsed, so the time limit includes parsing.
+    // Streams pass data on in the next tick, so by now it has been parsed and the time limit covers parsing.
     process.nextTick(() => {
       if (queue.length > 0 && performance.now() < until) takeTurns(until)
       else plan()

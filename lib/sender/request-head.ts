@@ -1,15 +1,15 @@
 import type { Duplex } from 'node:stream'
 
-/** Headers that undici adds itself. */
+/** Headers that undici adds itself */
 const WRITTEN_BY_UNDICI = ['host', 'connection', 'content-length']
 
 /**
- * Only lets known headers through. Tracing agents (OpenTelemetry, Sentry, Datadog) add headers such as `traceparent`
- * and `baggage` to undici's requests, which would reveal the names of the host's environments to subscribers. The
- * agents can't be disabled for a single client, so we filter the head when undici writes it as a single string.
+ * Only allows known headers. Tracing agents (OpenTelemetry, Sentry, Datadog) add headers like `traceparent` and
+ * `baggage` to undici's requests, which would tell subscribers how our environments are named. We can't disable an
+ * agent for a single client, so we filter the head as undici writes it in a single string.
  *
- * @param stream the stream undici writes requests to
- * @param readHeaders returns alternating names and values of the current request
+ * @param stream the stream that undici writes requests to
+ * @param readHeaders returns the current request's headers as alternating names and values
  */
 export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly string[]): void {
   const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
@@ -20,12 +20,12 @@ export function keepKnownHeaders(stream: Duplex, readHeaders: () => readonly str
 }
 
 function filterHead(head: string, headers: readonly string[]): string {
-  // There is one line for the request line, one per header, and a blank line.
+  // Request line, one line per header, blank line
   if (countLineFeeds(head) === 2 + WRITTEN_BY_UNDICI.length + headers.length / 2) return head
   const [requestLine, ...lines] = head.split('\r\n')
   const unwritten = new Set(WRITTEN_BY_UNDICI)
   for (let place = 0; place < headers.length; place += 2) unwritten.add(String(headers[place]).toLowerCase())
-  // Keep the first header with each name. If an agent adds one that the endpoint already has, it comes later.
+  // Keep the first header with each name, because anything that an agent adds comes later.
   const known = lines.filter((line) => line === '' || unwritten.delete(readName(line)))
   return [requestLine, ...known].join('\r\n')
 }

@@ -1,6 +1,6 @@
 import { INVALID_RESPONSE, SendError } from './send-error.ts'
 
-/** Reads the head of each response. Rewrites heads that undici rejects although other HTTP clients accept them. */
+/** Reads response heads. Rewrites heads that undici rejects even though other HTTP clients accept them. */
 export interface HeadReader {
   /**
    * @param piece the next bytes received
@@ -8,44 +8,44 @@ export interface HeadReader {
    * @throws {@link SendError} if there are too many interim responses
    */
   read(piece: Buffer): Buffer
-  /** Must be called when the response is complete. The next bytes start another one. */
+  /** Must be called when the response is complete. Whatever comes next starts another response. */
   end(): void
 }
 
-/** Maximum number of interim responses (1xx) before a response. Real servers send one or two. */
+/** Maximum number of interim responses (1xx). Real servers send one or two. */
 const INTERIM_RESPONSES_MAX = 16
 
-/** A head including the blank line at its end. Lines may end with just LF (RFC 9112, section 2.2). */
+/** A head including its final blank line. Lines may end with just LF (RFC 9112, section 2.2). */
 const HEAD = /^.*?\r?\n\r?\n/s
 const STATUS_LINE = /^HTTP\/1\.(\d) (\d{3})(?= |\r?\n)/
 /** Some servers leave blank lines after the previous body. */
 const BLANK_LINES = /^(?:\r?\n)+/
-/** Headers with names that undici accepts, not including the two that define the length of the body. */
+/** Headers with names that undici accepts, except for the two that define the body's length. */
 const PLAIN_HEADERS = String.raw`(?:(?!content-length:|transfer-encoding:)[\w!#$%&'*+.^${'`'}|~-]+:[^\r\n\0]*\r\n)*`
 const FRAMING_HEADER = String.raw`(?:content-length:[ \t]*\d{1,15}|transfer-encoding:[ \t]*chunked)[ \t]*\r\n`
-/** Matches heads that undici can read unchanged. It's a single expression because it runs for every attempt. */
+/** Matches heads that undici can read as is. A single expression, since this runs for every attempt. */
 const PLAIN_HEAD = new RegExp(
   String.raw`^HTTP/1\.[01] (?:(?:204|304)[^\r\n\0]*\r\n${PLAIN_HEADERS}|` +
     String.raw`(?!204|304)[2-5]\d\d[^\r\n\0]*\r\n${PLAIN_HEADERS}(?:${FRAMING_HEADER}${PLAIN_HEADERS})?)\r\n`,
   'i',
 )
 const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*([^\r\0]*?)[ \t]*$/
-/** A response can start with a blank line or HTTP. */
+/** A response starts with "HTTP" or a blank line. */
 const BEGINNINGS = Buffer.from('\r\nH')
 const NO_BYTES = Buffer.alloc(0)
 const LINE_FEED = 10
 
 /**
- * Creates the reader of a connection. The head is all we need to know if an attempt succeeded, so a body with broken
- * framing shouldn't hide the status. Such a body is read until the connection closes. Interim responses are skipped,
- * including an unsolicited `100 Continue` (RFC 9110, section 15.2).
+ * Creates a connection's head reader. The head tells us whether an attempt succeeded, so we don't want to lose the
+ * status because of broken body framing. If the framing is broken, the body is read until the connection closes.
+ * Interim responses are skipped, including an unsolicited `100 Continue` (RFC 9110, section 15.2).
  *
  * @param advance called after each interim response
  */
 export function createHeadReader(advance: () => void): HeadReader {
   let isInBody = false
   let interimResponses = 0
-  /** The pieces of an incomplete head. The caller limits their size. */
+  /** The pieces of an incomplete head. Limited in size by the caller. */
   let pieces: Buffer[] = []
 
   function readHead(bytes: Buffer): Buffer {
@@ -75,10 +75,10 @@ export function createHeadReader(advance: () => void): HeadReader {
 
   return {
     read(piece) {
-      // Other protocols may not send a line feed. undici rejects them right away.
+      // Other protocols may never send a line feed, but undici rejects them right away.
       isInBody ||= pieces.length === 0 && !BEGINNINGS.includes(piece[0] ?? 0)
       if (isInBody) return piece
-      // A head ends with a line feed. As long as there isn't one, we don't need to parse everything again.
+      // A head ends with a line feed. Until we see one, there's no need to parse everything again.
       if (!piece.includes(LINE_FEED)) {
         pieces.push(piece)
         return NO_BYTES
@@ -95,13 +95,13 @@ export function createHeadReader(advance: () => void): HeadReader {
   }
 }
 
-/** Returns `true` for interim responses, but not for 101, because undici doesn't support switching protocols. */
+/** Returns `true` for interim responses except 101, as undici doesn't support switching protocols. */
 function isInterim(head: string): boolean {
   const status = STATUS_LINE.exec(head)?.[2]
   return status?.startsWith('1') === true && status !== '101'
 }
 
-/** Returns a head that undici can read, or the same head if no client can read it. */
+/** Returns a head that undici can read, or the original head if no client can read it. */
 function rewriteHead(head: string): string {
   const [, minor, status] = STATUS_LINE.exec(head) ?? []
   if (status === undefined) return head
@@ -137,7 +137,7 @@ function readHeaders(head: string): readonly Header[] | null {
 
 const CLOSE: Header = ['Connection', 'close']
 
-/** Returns the framing headers that remain according to RFC 9112, section 6.3. */
+/** Returns the framing headers that apply (RFC 9112, section 6.3). */
 function frame(headers: readonly Header[], isWithoutBody: boolean): readonly Header[] {
   const valuesOf = (wanted: string): string[] =>
     headers

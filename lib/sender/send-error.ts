@@ -1,6 +1,6 @@
 import type { TLSSocket } from 'node:tls'
 
-/** Timed out before the body, either while waiting for a connection or during DNS, connect, TLS or headers. */
+/** Timed out while waiting for a connection, or during DNS, connect, TLS or headers. Doesn't apply to the body. */
 export const TIMEOUT = 'timeout'
 
 /** Nothing is listening at the address. */
@@ -12,40 +12,40 @@ export const CONNECTION_RESET = 'connection_reset'
 /** The connection failed for another reason, for example because there was no route or we ran out of sockets. */
 export const CONNECTION_FAILED = 'connection_failed'
 
-/** The name servers failed. If the name doesn't exist, the code is {@link DESTINATION_REFUSED}. */
+/** The DNS servers failed. If the hostname doesn't exist, the code is {@link DESTINATION_REFUSED}. */
 export const DNS_FAILED = 'dns_failed'
 
 /** The certificate has expired or isn't valid yet. */
 export const TLS_CERTIFICATE_EXPIRED = 'tls_certificate_expired'
 
-/** The certificate is for a different name. */
+/** The certificate is for a different hostname. */
 export const TLS_WRONG_NAME = 'tls_wrong_name'
 
-/** The certificate was revoked or isn't signed by an authority that this process trusts. */
+/** The certificate was revoked, or isn't signed by an authority that this process trusts. */
 export const TLS_UNTRUSTED = 'tls_untrusted'
 
 /** The other side requires a client certificate. */
 export const TLS_CLIENT_CERTIFICATE_REQUIRED = 'tls_client_certificate_required'
 
-/** TLS failed for another reason, for example because the other side doesn't support it or only an old version. */
+/** TLS failed for another reason. For example, the other side doesn't support it, or only supports an old version. */
 export const TLS_FAILED = 'tls_failed'
 
-/** The URL or an address is rejected (see `judgeUrl`) or the name doesn't exist. We don't tell customers which. */
+/** The URL or an address isn't allowed (see `judgeUrl`), or the name doesn't exist. We don't tell customers which. */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
 
-/** A header contains a line break or a character outside Latin-1, which HTTP doesn't allow. Nothing was sent. */
+/** A header has a line break or a character outside Latin-1, which isn't valid in HTTP. Nothing was sent. */
 export const INVALID_REQUEST = 'invalid_request'
 
-/** The response isn't HTTP/1.1, switches protocols, or has an endless head (over 16 KiB or 16 interim responses). */
+/** The response isn't HTTP/1.1, switches protocols, or its head never ends (over 16 KiB or 16 interim responses). */
 export const INVALID_RESPONSE = 'invalid_response'
 
-/** The attempt was interrupted by the caller's signal. */
+/** The caller's signal interrupted the attempt. */
 export const INTERRUPTED = 'interrupted'
 
 /** A problem on our side, such as a closed sender, missing undici or a bug. Nothing may have been sent. */
 export const SENDER_FAILED = 'sender_failed'
 
-/** All values of `error` in the results of `createWebhookSender`. */
+/** All possible `error` values in the results of `createWebhookSender`. */
 export type SendErrorCode =
   | typeof TIMEOUT
   | typeof CONNECTION_REFUSED
@@ -63,7 +63,7 @@ export type SendErrorCode =
   | typeof INTERRUPTED
   | typeof SENDER_FAILED
 
-/** The reason why an attempt got no response. The message is for operators. The error never leaves the sender. */
+/** Why an attempt got no response. The message is for operators. This error never leaves the sender. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly code: SendErrorCode
@@ -74,7 +74,7 @@ export class SendError extends Error {
   }
 }
 
-/** Error codes of Node and undici that mean the same in all phases of an attempt. */
+/** Node and undici error codes that mean the same thing in every phase of an attempt. */
 const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   ECONNREFUSED: CONNECTION_REFUSED,
   ECONNRESET: CONNECTION_RESET,
@@ -101,7 +101,7 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: TLS_UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: TLS_UNTRUSTED,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: TLS_CLIENT_CERTIFICATE_REQUIRED,
-  // Java and Go send these alerts about our client certificate, although there isn't one.
+  // Java and Go send these about our client certificate, even though we don't have one.
   ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: TLS_CLIENT_CERTIFICATE_REQUIRED,
   ERR_SSL_SSLV3_ALERT_NO_CERTIFICATE: TLS_CLIENT_CERTIFICATE_REQUIRED,
@@ -109,14 +109,14 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
   UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: CONNECTION_RESET,
-  // Thrown by undici if the status is below 100.
+  // undici throws this if the status is below 100.
   ERR_ASSERTION: INVALID_RESPONSE,
 }
 
 /**
- * Converts an error of Node or undici.
+ * Converts an error from Node or undici.
  *
- * @param otherwise the code to use if the error doesn't have a more specific one
+ * @param otherwise the code to use if there's no better match
  */
 export function toSendError(error: unknown, otherwise: SendErrorCode): SendError {
   if (error instanceof SendError) return error
@@ -125,8 +125,8 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
 }
 
 /**
- * Converts an error of a TLS handshake. In TLS 1.2, OpenSSL sends `handshake_failure` for both a missing client
- * certificate and a missing cipher. In the first case it has already sent its own certificate.
+ * Converts a TLS handshake error. In TLS 1.2, OpenSSL sends `handshake_failure` for both a missing client certificate
+ * and a missing cipher. In the first case, the server has already sent its own certificate.
  */
 export function toHandshakeError(error: Error, socket: TLSSocket | undefined): Error {
   const isAfterCertificate =
@@ -137,7 +137,7 @@ export function toHandshakeError(error: Error, socket: TLSSocket | undefined): E
   return new SendError(TLS_CLIENT_CERTIFICATE_REQUIRED, error.message, { cause: error })
 }
 
-/** If several addresses were tried, a refused connection is the best error because it shows a machine is there. */
+/** If we tried multiple addresses, a refused connection says the most because it shows that a machine is there. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
   const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
@@ -147,7 +147,7 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici uses this code both for closed connections and for responses it rejects.
+  // undici uses this code for closed connections as well as responses it rejects.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED

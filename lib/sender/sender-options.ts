@@ -8,32 +8,31 @@ import {
 } from '../webhooks/destination.ts'
 import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 
-/** Options of `createWebhookSender`. Each option is read once. */
+/** Options for `createWebhookSender`. Each option is read once. */
 export interface WebhookSenderOptions extends DestinationOptions {
   /**
-   * Maximum duration of an attempt in milliseconds, from the DNS lookup to the last byte read. Defaults to 10,000,
-   * which is also the maximum.
+   * Timeout for an entire attempt in milliseconds, from the DNS lookup to the last byte read. Defaults to 10,000, which
+   * is also the maximum.
    */
   timeoutMs?: number | undefined
   /**
-   * Maximum number of connections per origin. Other attempts wait for a connection, and this counts toward their
-   * timeout. Defaults to 256 like the concurrency of delivery loops, so endpoints of the same provider don't
-   * have to wait.
+   * Maximum number of connections per origin. Any further attempts wait for a connection, which counts toward the
+   * timeout. Defaults to 256, just like a loop's concurrency, so endpoints with the same provider don't have to wait.
    */
   maxConnectionsPerOrigin?: number | undefined
   /** The User-Agent header. Defaults to `business-api-kit/<version> (webhooks)`. */
   userAgent?: string | undefined
   /**
-   * Resolves host names and must always call back. There is only one lookup at a time per name. Defaults to
-   * `publicLookup`, which queries name servers directly because the names are untrusted, or to `dns.lookup` if
-   * `allowPrivateNetworks` is set.
+   * Resolves hostnames. Must always call back. At most one lookup runs per hostname at a time. Defaults to
+   * `publicLookup`, which queries DNS servers directly because the hostnames are untrusted. If `allowPrivateNetworks`
+   * is set, defaults to `dns.lookup`.
    */
   lookup?: Lookup | undefined
-  /** Certificate authorities to trust instead of Node's, in PEM. Defaults to Node's. */
+  /** PEM certificate authorities to trust in place of Node's. Defaults to Node's. */
   ca?: string | readonly string[] | undefined
 }
 
-/** The options after validation and with defaults applied. */
+/** The validated options with defaults applied. */
 export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number
@@ -43,7 +42,7 @@ export interface ResolvedSenderOptions {
   readonly ca: string[] | undefined
 }
 
-/** Maximum timeout of an attempt in milliseconds (specification, section 6, rule 2 of delivery). */
+/** Maximum timeout of an attempt, in milliseconds (see section 6 of the spec, delivery rule 2). */
 const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 

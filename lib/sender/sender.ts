@@ -19,14 +19,13 @@ import { readSenderOptions, type WebhookSenderOptions } from './sender-options.t
 
 /**
  * Creates a webhook sender. It uses HTTP/1.1 with keep-alive and only connects to the public internet (see `judgeUrl`).
- * It doesn't follow redirects, use proxies from the environment or decompress anything. Nothing is opened until the
- * first attempt or `prepare`, which load undici. Closing waits for attempts in flight, by default for as long as an
- * attempt can take, and up to a second more if the network isn't responding.
+ * It doesn't follow redirects, use proxies from the environment, or decompress anything. The first attempt or `prepare`
+ * loads undici, and nothing is opened before that. Closing waits for in-flight attempts (by default, as long as an
+ * attempt can take), plus up to a second if the network isn't responding.
+ * If a result has an `error`, it's a {@link SendErrorCode}. Once a response head has been received, the result has its
+ * status, even if the body is too long, is cut short or never ends.
  *
- * The `error` of a result is a {@link SendErrorCode}. Once the head of a response has been received, the result has its
- * status, even if the body is too long, breaks off or never ends.
- *
- * @throws `TypeError` or `RangeError` if an option is invalid
+ * @throws `TypeError` or `RangeError` for invalid options
  * @example
  * ```ts
  * const sender = createWebhookSender({ timeoutMs: 5_000, userAgent: 'Acme-Webhooks/1.0' })
@@ -57,7 +56,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       opened = createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
       return opened
     } catch (error) {
-      // Try again next time, because we may have run out of file descriptors.
+      // Try again next time. We may have just run out of file descriptors.
       pool = undefined
       throw error
     }
@@ -90,7 +89,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       try {
         const { origin, path } = readTarget(url)
         const { take, giveBack } = opened && !closing ? opened : await open()
-        // Don't count the time for loading undici.
+        // Don't count the time it takes to load undici.
         startedAt = performance.now()
         deadline = startDeadline(timeoutMs, signal)
         inFlight.add(deadline)
@@ -120,7 +119,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   return sender
 }
 
-/** How long interrupted attempts may take to close their sockets, in milliseconds. */
+/** How long interrupted attempts get to close their sockets, in milliseconds. */
 const CLOSE_GRACE_MS = 500
 
 interface UrlParts {
@@ -132,8 +131,8 @@ interface UrlParts {
 const TARGETS_MAX = 1000
 
 /**
- * Returns a function that parses URLs and caches allowed ones, since the result of checking a URL without a lookup
- * never changes. The function throws `SendError` if the URL is rejected.
+ * Returns a function that parses URLs. Allowed URLs are cached, since checking a URL without a lookup always has the
+ * same result. The function throws `SendError` if the URL isn't allowed.
  */
 function createTargets(destinations: DestinationRules): (url: string) => UrlParts {
   const targets = new Map<string, UrlParts>()
@@ -151,7 +150,7 @@ function createTargets(destinations: DestinationRules): (url: string) => UrlPart
   }
 }
 
-/** Headers that are reserved for the connection and the sender. They are removed from requests. */
+/** Headers reserved for the connection and the sender. Removed from requests. */
 const SENDERS_OWN = new Set([
   'host',
   'content-length',
@@ -169,7 +168,7 @@ const SENDERS_OWN = new Set([
 /** @returns alternating names and values. If two names only differ in case, the last one wins */
 function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
   const names = ['user-agent', 'accept']
-  // Many firewalls reject requests without Accept.
+  // Many firewalls reject requests with no Accept header.
   const headers = ['User-Agent', userAgent, 'Accept', '*/*']
   for (const [name, value] of Object.entries(own)) {
     const key = name.toLowerCase()
@@ -199,14 +198,14 @@ function succeed(
   }
 }
 
-/** Returns the first value of a header. undici doesn't trim them. */
+/** Returns a header's first value, trimmed because undici doesn't do that. */
 function firstOf(value: string | string[] | undefined): string | undefined {
   return (typeof value === 'string' ? value : value?.[0])?.trim()
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  // Timings aren't shown for rejected destinations, because the time a lookup takes reveals whether a name exists.
-  // Otherwise return a copy, since a name that resolves after the deadline still changes the original.
+  // Don't show timings for rejected destinations, because how long a lookup takes reveals whether a name exists.
+  // Otherwise, return a copy, since a lookup that finishes after the deadline still changes the original.
   const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {
     status: null,

@@ -1,8 +1,8 @@
 /**
- * Loads undici on demand, because most hosts never need it. We use a plain `import()` with a literal name because
- * bundlers and file tracers (webpack, Turbopack, esbuild, the standalone output of Next.js) only include such modules.
+ * Loads undici on demand, because most hosts never need it. This must be a plain `import()` with a literal name.
+ * Otherwise, bundlers and file tracers (webpack, Turbopack, esbuild, the standalone output of Next.js) leave it out.
  *
- * @throws Error if undici isn't installed
+ * @throws `Error` if undici isn't installed
  */
 export async function loadUndici(): Promise<typeof import('undici')> {
   try {

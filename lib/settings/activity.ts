@@ -20,73 +20,74 @@ import { toTimestamp } from '../writes/write-context.ts'
 
 // --- Types ---
 
-/** Selects a period of activity. */
+/** A query for an organization's activity. */
 export interface ActivityQuery {
-  /** Only activity of this endpoint. */
+  /** Only includes this endpoint's activity. */
   readonly endpointId?: string | undefined
-  /** Start of the period, rounded down to a full hour in UTC. Up to 35 days ago. Defaults to 24 hours before `to`. */
+  /** Start of the period, rounded down to the hour in UTC. Up to 35 days ago. Defaults to 24 hours before `to`. */
   readonly from?: Date | string | undefined
-  /** End of the period, rounded up to a full hour in UTC. Defaults to now. */
+  /** End of the period, rounded up to the hour in UTC. Defaults to now. */
   readonly to?: Date | string | undefined
-  /** Length of the intervals in `series`, in UTC. Defaults to `hour` for up to two days and to `day` otherwise. */
+  /** Interval size of `series`, in UTC. Defaults to `hour` for up to two days, otherwise `day`. */
   readonly interval?: ActivityInterval | undefined
 }
 
-/** The activity in a period. */
+/** Activity counts for a period. */
 export interface ActivityNumbers {
-  /** Deliveries that were delivered for the first time. */
+  /** Number of deliveries that were delivered for the first time. */
   readonly delivered: number
-  /** Deliveries that failed for good and had never been delivered. */
+  /** Number of deliveries that failed permanently without ever having been delivered. */
   readonly failed: number
-  /** Share of `delivered` in all deliveries that ended, from 0 to 1, or `null` if none ended. */
+  /** The fraction of ended deliveries that were delivered, from 0 to 1, or `null` if none ended. */
   readonly successRate: number | null
   readonly attempts: number
-  /** Number of attempts by result. */
+  /** Number of attempts by class. */
   readonly results: Readonly<Record<AttemptClass, number>>
   /**
-   * Median and 95th percentile of the duration of attempts with a response, in milliseconds, or `null` if there are
-   * none. Estimated from 12 buckets with doubling bounds. From 8 ms up, the true value is between half and twice this.
+   * Median and 95th percentile duration in milliseconds of attempts with a response, or `null` if there were
+   * none. Estimated from 12 buckets that double in size. From 8 ms up, the exact value is between half and twice
+   * the estimate.
    */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
 }
 
-/** The activity in one interval of a series. */
+/** Activity counts for one interval. */
 export interface IntervalActivity extends ActivityNumbers {
   /** Start of the interval in ISO 8601. */
   readonly at: string
 }
 
-/** The activity and current state of an endpoint. */
+/** An endpoint's activity and current state. */
 export interface EndpointActivity extends ActiveEndpoint, ActivityNumbers {
-  /** Only includes intervals in which a delivery ended, oldest first. */
+  /** Oldest first. Intervals where no delivery ended are omitted. */
   readonly series: readonly EndedDeliveries[]
 }
 
-/** The activity of an organization. */
+/** An organization's activity. */
 export interface Activity {
-  /** Start and end (exclusive) of the period. Both are full hours in UTC. */
+  /** Start (inclusive) and end (exclusive) of the period. Both are on the hour in UTC. */
   readonly from: string
   readonly to: string
   readonly interval: ActivityInterval
   readonly totals: ActivityNumbers
-  /** All intervals of the period, even without attempts, oldest first. */
+  /** All intervals in the period, including those with no attempts, oldest first. */
   readonly series: readonly IntervalActivity[]
   /**
-   * Endpoints, those in trouble first: disabled ones, then those currently failing, then by the number of failed
+   * Endpoints that need attention come first: disabled ones, then currently failing ones, then by the number of failed
    * deliveries and attempts in the period.
    */
   readonly endpoints: readonly EndpointActivity[]
-  /** Deliveries currently pending or being sent, and failed ones not recovered. 10,001 means that there are more. */
+  /** Deliveries now pending or being sent, and failed ones that haven't been recovered. 10,001 means "more". */
   readonly pendingNow: number
   readonly failedNow: number
-  /** Number of active API keys that have been used since `from`. */
+  /** Number of active API keys used since `from`. */
   readonly apiKeysInUse: number
 }
 
 /**
- * Returns the number of deliveries and attempts of an organization over time and by endpoint. Runs a single statement,
- * and its cost doesn't depend on the number of deliveries.
+ * Returns an organization's delivery and attempt counts, over time and by endpoint. Runs a single statement whose cost
+ * doesn't depend on the number of deliveries.
  *
  * @example
  * ```ts
@@ -135,7 +136,7 @@ export function createActivitySettings(
   }
 }
 
-/** Means more than 10,000, as in the counts of the queue. */
+/** Means "more than 10,000", as in queue counts */
 const COUNT_MAX = 10_001
 
 type Period = Pick<Activity, 'from' | 'to' | 'interval'>
@@ -189,10 +190,10 @@ function countAll(counts: ActivityCounts, classes: readonly AttemptClass[]): num
   return classes.reduce((sum, name) => sum + countOf(counts, name), 0)
 }
 
-/** Classes that are considered the endpoint's fault. */
+/** Attempt classes that are the endpoint's fault. */
 const FAULTS = ATTEMPT_CLASSES.filter((name) => name !== '2xx' && name !== 'interrupted')
 
-/** Sort order by state. Removed endpoints come last because they don't need attention. */
+/** Sort order by state. Removed endpoints come last because there's nothing to do about them. */
 const TROUBLE = { disabled: 0, enabled: 1, paused: 1, removed: 2 } as const
 
 function byTrouble(one: EndpointCounts, other: EndpointCounts): number {

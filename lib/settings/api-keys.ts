@@ -19,76 +19,76 @@ import { type Acting, audited, defineAuditedCall, insertedItem, type MakeEntry }
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
-// This file is longer than 250 lines because half of it documents the calls and their types.
+// This file is over 250 lines because half of it is documentation for the calls and their types.
 
 // --- Types ---
 
 /** The properties of a new API key. */
 export interface NewApiKey<Scopes extends string = Scope> extends Acting {
-  /** Id of the new key, `key_<ulid>`. If you repeat the call, no second key is created. Defaults to a new id. */
+  /** Id of the new key, `key_<ulid>`. Makes retries safe, since an id is only used once. Defaults to a new id. */
   readonly id?: string
-  /** A name for people. Must be 1 to 100 characters. */
+  /** A human-readable name, 1 to 100 characters. */
   readonly name: string
-  /** The key's scopes. At least one, without duplicates. */
+  /** The key's scopes. At least one, no duplicates. */
   readonly scopes: readonly Scopes[]
-  /** A future `Date` or ISO 8601 with a time zone. Defaults to `null`, so the key never expires. */
+  /** When the key expires, as a future `Date` or ISO 8601 with a time zone. Defaults to `null` (never). */
   readonly expiresAt?: Date | string | null
-  /** Rate limit of this key. Defaults to `null`, which uses the API's limit for keys. */
+  /** The key's own rate limit. Defaults to `null`, which means the API's limit for keys. */
   readonly rateLimit?: RateLimit | null
 }
 
-/** A key from your previous API. `digest` is the SHA-256 of the whole key in hex. `prefix` has 0 to 24 characters. */
+/** A key from your previous API. `digest` is the hex SHA-256 of the entire key. `prefix` has 0 to 24 characters. */
 export interface ImportedApiKey<Scopes extends string = Scope>
   extends NewApiKey<Scopes>,
     Pick<ApiKeyRecord, 'digest' | 'prefix' | 'lastFour'> {}
 
 /** A newly created key. */
 export interface CreatedApiKey extends ApiKey {
-  /** The key itself. It's only returned now. It isn't stored, so there is no way to get it later. */
+  /** The key itself. Only returned once, since we only store a digest. */
   readonly key: string
 }
 
-/** Changes to an API key. Scopes can't be changed. Create another key instead. */
+/** Changes to an API key. Scopes can't be changed, so create another key instead. */
 export interface ApiKeyUpdate extends Acting {
-  /** A name for people. Must be 1 to 100 characters. */
+  /** A human-readable name, 1 to 100 characters. */
   readonly name: string
-  /** The name you saw last. If it has changed, the call fails with `invalid_state`. If absent, it isn't checked. */
+  /** The expected current name. If it has changed, the call fails with `invalid_state`. Not checked by default. */
   readonly replaces?: string | undefined
 }
 
-/** Options of `rotate`. */
+/** Options for `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
   /** Id of the new key. See {@link NewApiKey}. */
   readonly id?: string
   /** How long the previous key stays active, in ms (up to 30 days), or 0 to revoke it. Defaults to 24 hours. */
   readonly overlapMs?: number
-  /** When the new key expires, or `null` for never. Defaults to the expiry of the previous key. */
+  /** When the new key expires, or `null` for never. Defaults to the previous key's expiry. */
   readonly expiresAt?: Date | string | null
 }
 
-/** A key that replaces another one. As with any new key, the key itself is only returned now. */
+/** A key that replaces another one. Like any new key, it can't be shown again. */
 export interface RotatedApiKey extends CreatedApiKey {
-  /** The previous key, which is now either revoked or active until the overlap is over. */
+  /** The previous key, which is either revoked or stays active during the overlap period. */
   readonly previous: ApiKey
 }
 
-/** Manages the API keys of organizations. @typeParam Scopes the names of the service's scopes */
+/** Manages an organization's API keys. @typeParam Scopes the names of the service's scopes */
 export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
-   * Creates a key. Each call creates another key unless they have the same `id`.
+   * Creates a key. Every call creates another one, unless you pass the same `id` again.
    *
-   * @throws `BusinessApiError` with code `limit_reached` if the organization already has as many active keys as
-   * `maxApiKeys` allows, or `already_exists` if the id was used before. In that case the error's `record` is the
-   * current state of that key as returned by `get`, without the key itself
+   * @throws `BusinessApiError` with code `limit_reached` if the organization already has `maxApiKeys` active keys, or
+   * `already_exists` if the id was used before. In that case, the error's `record` is the key's current state as
+   * returned by `get`, without the key itself
    */
   create(organizationId: string, newKey: NewApiKey<Scopes>): Promise<CreatedApiKey>
 
   /**
-   * Imports a key from your previous API. It continues to work unchanged, but can't be shown.
+   * Imports a key from your previous API. The key keeps working, but can't be shown.
    *
-   * @throws `TypeError` if the service doesn't define `importedKeys`, or `BusinessApiError` with code `limit_reached`
-   * as in `create`, or `already_exists` if the id was used before or any organization has a key with this digest. The
-   * error is the same for both and has no `record`
+   * @throws `TypeError` if the service doesn't define `importedKeys`, `BusinessApiError` with code `limit_reached` like
+   * `create`, or `already_exists` if the id was used before or any organization has a key with this digest. You can't
+   * tell these two apart, and there is no `record`
    */
   import(organizationId: string, key: ImportedApiKey<Scopes>): Promise<ApiKey>
 
@@ -99,7 +99,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
    */
   get(organizationId: string, keyId: string): Promise<ApiKey>
 
-  /** Lists all keys of the organization, newest first. Includes revoked and expired keys. */
+  /** Lists an organization's keys, including revoked and expired ones, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**
@@ -110,21 +110,20 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   update(organizationId: string, keyId: string, update: ApiKeyUpdate): Promise<ApiKey>
 
   /**
-   * Revokes a key. This takes effect with the next request in any process. If the key was already revoked, the original
-   * time is kept.
+   * Revokes a key, effective with the next request in every process. Revoking a key again keeps the original timestamp.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id
    */
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
   /**
-   * Creates a key with the same name, scopes and rate limit as another one. The previous key stops working after the
-   * overlap, by the store's clock, or when it expires if that's earlier. A key can only be rotated once, even if two
-   * calls run at the same time. After that, rotate its successor.
+   * Creates a key with the same name, scopes and rate limit. The previous key stops working at the end of the overlap
+   * period (by the store's clock) or at its expiry, whichever is sooner. A key can only be rotated once, even if two
+   * calls race. After that, rotate its successor.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no key with this id, `invalid_state` if
-   * the key is revoked, expired or already rotated, `already_exists` if the id of the new key was used before (see
-   * `create`), `limit_reached` if overlaps have already doubled the number of active keys allowed by `maxApiKeys`
+   * the key is revoked, expired or already rotated, `already_exists` if the new key's id was used before (see
+   * `create`), or `limit_reached` if rotations have already doubled the `maxApiKeys` active keys
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -210,7 +209,7 @@ export function createApiKeySettings(
     scopesOf({ scopes }),
   )
 
-  /** Generates a key and the parts of its record that don't depend on the call. */
+  /** Generates a key, along with the parts of its record that don't depend on the call. */
   function generate(organizationId: string, id = ids('key')): { key: string; generated: GeneratedKey } {
     const key = generateApiKey(keyPrefix, slotOf(organizationId))
     const generated = {
@@ -287,7 +286,7 @@ export function createApiKeySettings(
       const successor = { ...generated, ...chosen }
       const details = { successorId: successor.id, overlapMs }
       const request = audited(makeEntry, call, 'api_key.rotated', previousId, details)
-      // Every key within the limit may have a successor during its overlap.
+      // Each key within the limit may have a successor during its overlap period.
       const limit = maxApiKeys * 2
       const rotation = await apiKeys.rotate({ ...request, keyId: previousId, successor, overlapMs, limit })
       return { key, ...rotatedKeys(call, found(rotation, call.action), limit) }

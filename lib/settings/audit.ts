@@ -7,7 +7,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 
 // --- Types ---
 
-/** Filters and pages audit entries. */
+/** Filtering and paging options for audit entries. */
 export interface AuditQuery extends AuditFilter<Date | string>, PageQuery {}
 
 /** A page of audit entries. */
@@ -15,7 +15,7 @@ export type AuditPage = Page<AuditEntry>
 
 /** Shows who changed an organization's settings. */
 export interface AuditSettings {
-  /** Lists the newest entries that match the query. All calls that change something write one. They aren't purged. */
+  /** Lists matching entries, newest first. Every call that changes something writes one. Entries are never purged. */
   list(organizationId: string, query?: AuditQuery): Promise<AuditPage>
 }
 

@@ -9,62 +9,59 @@ import { type Acting, audited, callback, defineAuditedCall, type MakeEntry, Sign
 
 // --- Types ---
 
-/** Selects which events to backfill. */
+/** Which events to backfill. */
 export interface BackfillSelection {
   /**
-   * The event types to send. One or more of `business.created`, `client.created`, `lead.created` and
-   * `proposal.created`. Types the endpoint isn't subscribed to are ignored. Defaults to all it's subscribed to.
+   * The event types to send. Any of `business.created`, `client.created`, `lead.created` and `proposal.created`. Types
+   * the endpoint isn't subscribed to are skipped. Defaults to all types it's subscribed to.
    */
   readonly types?: readonly BackfillType[]
 }
 
-/** Options of `endpoints.backfill`. */
+/** Options for `endpoints.backfill`. */
 export interface BackfillOptions extends BackfillSelection, Acting {
-  /** Maximum number of records to read, up to 100,000,000, if you have to respond quickly. Defaults to all. */
+  /** Maximum number of records to read, up to 100,000,000. Lets you return sooner. Defaults to all records. */
   readonly limit?: number
-  /** The `next` of a previous call. Defaults to `null`, which starts with the first type and the oldest record. */
+  /** `next` from the previous call. Defaults to `null`, which starts with the first type's oldest record. */
   readonly after?: string | null
-  /** Called with the current totals after each part. */
+  /** Called with the running totals after each batch. */
   readonly onProgress?: ((progress: BackfillPart) => void) | undefined
-  /** Stops the backfill after the current part. */
+  /** Stops the backfill after the current batch. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** The result of one part of a backfill, or the total of several. */
+/** The result of one backfill batch, or the total of several. */
 export interface BackfillPart {
   /** Number of records read. */
   readonly examined: number
-  /** Number of events created. All other records already had an event for the endpoint. */
+  /** Number of events created. The other records already had an event for the endpoint. */
   readonly events: number
-  /** The `after` for the next part, or `null` if all records have an event for the endpoint. */
+  /** `after` for the next call, or `null` if the backfill is complete. */
   readonly next: string | null
 }
 
-/** Calls that send records to an endpoint that existed before it was registered. */
+/** Calls for sending existing records to a new endpoint. */
 export interface BackfillCalls {
   /**
-   * Sends an event for each existing record to one endpoint. It's the creation event, but `data` is the current record
-   * and `createdAt` is the time of the call. The events are only sent to this endpoint and come after all other
-   * deliveries of the organization.
+   * Sends one event per existing record to a single endpoint. It's a creation event, except that `data` is the current
+   * record and `createdAt` is the time of the call. No other endpoint receives these events. The organization's other
+   * deliveries come first.
+   * Event ids (`evt_backfill_…`) are derived from the endpoint, type and record, so another backfill won't repeat any
+   * event that is still retained (see the delivery loop's retention), no matter where the first one was interrupted.
+   * Records are skipped if their creation event has already been sent to the endpoint or is about to be.
+   * An event is missed if a transaction published it before the endpoint was registered and commits after the backfill.
+   * Running another backfill after the commit sends only the missing events.
+   * Records are processed in batches of 250, one statement each. After a batch, the call pauses for as long as the
+   * batch took. Each backfill writes a single audit entry, or none if no events were created.
    *
-   * Event ids (`evt_backfill_…`) are derived from the endpoint, type and record. So a second backfill doesn't repeat
-   * any events that are still kept (see the retention of the delivery loop), even if the first was interrupted at any
-   * point. Records are skipped if their creation event was already sent to the endpoint or is about to be.
-   *
-   * If a transaction published an event before the endpoint was registered and commits after the backfill, the event is
-   * missed. Another backfill after the commit sends the missing events and nothing else.
-   *
-   * Records are processed in parts of 250 with one statement each. After each part the call pauses for as long as the
-   * part took. A backfill writes a single audit entry, or none if no events were created.
-   *
-   * @throws `BusinessApiError` with code `invalid_state` if the endpoint isn't enabled. If it's disabled halfway
-   * through, the events created so far are kept, and you can call this again to create the rest
+   * @throws `BusinessApiError` with code `invalid_state` if the endpoint isn't enabled. If the endpoint is disabled
+   * halfway through, the events created so far are kept, and you can call this again to create the rest
    */
   backfill(organizationId: string, endpointId: string, options?: BackfillOptions): Promise<BackfillPart>
 
   /**
-   * Counts the records that a backfill would read, up to 10,000 per type. Includes records that already have an event
-   * for the endpoint.
+   * Counts the records a backfill would read, up to 10,000 per type. Includes records that already have an event for
+   * the endpoint.
    *
    * @throws `BusinessApiError` with code `invalid_state` if the endpoint isn't enabled
    */
@@ -75,16 +72,16 @@ export interface BackfillCalls {
   ): Promise<BackfillPreview>
 }
 
-/** How many records a backfill would read. */
+/** The number of records a backfill would read. */
 export interface BackfillPreview {
   readonly endpoint: WebhookEndpoint
-  /** Number of records by type, where 10,000 means 10,000 or more. Only types the endpoint is subscribed to. */
+  /** Number of records for each type the endpoint is subscribed to. 10,000 means 10,000 or more. */
   readonly records: Readonly<Partial<Record<BackfillType, number>>>
 }
 
 // --- Inputs ---
 
-/** Maximum number of records per part. */
+/** Maximum number of records per batch. */
 const PART_SIZE = 250
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
@@ -114,13 +111,13 @@ const readBackfill = defineAuditedCall(
   MANY,
 )
 
-/** Position of a backfill. `recordId` is the last record read, or empty at the start of the type. */
+/** A backfill's position. `recordId` is the last record read, or empty at the start of a type. */
 interface Position {
   readonly type: BackfillType
   readonly recordId: string
 }
 
-/** Parses a position, for example `client.created cli_01K…`. */
+/** Parses a position such as `client.created cli_01K…`. */
 function readPosition(text: string): Position | null {
   const [first = '', recordId = '', ...rest] = text.split(' ')
   const type = BACKFILL_TYPES.find((name) => name === first)
@@ -134,7 +131,7 @@ export function createBackfillCalls(
   { endpoints, backfills }: Pick<BusinessApiStore, 'endpoints' | 'backfills'>,
   makeEntry: MakeEntry,
 ): BackfillCalls {
-  /** Returns the endpoint and the types to send, in the order of the backfill. */
+  /** Returns the endpoint and the types to send, in backfill order. */
   async function readEndpoint({
     organizationId,
     action,

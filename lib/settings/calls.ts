@@ -5,8 +5,8 @@ import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED, refused } from '../bas
 import { type Call, type CallRules, defineCall, type Fields, type ReadCall } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 
-// All calls work in the same way. The input is validated, a single store method reads something or makes a change along
-// with the audit entry, and the call returns the record or throws an error with a code.
+// All calls work the same way: they validate the input, call a single store method that reads something or makes a
+// change along with its audit entry, and return the record or throw an error with a code.
 
 /** An audited call with its validated input. */
 export interface AuditedCall<Input> extends Call<Input> {
@@ -19,7 +19,7 @@ export type ReadAuditedCall<Input> = (...given: Parameters<ReadCall<Input>>) => 
 /**
  * Defines an audited call.
  *
- * @param action the start of all error messages, for example `Cannot revoke an API key`
+ * @param action how each error message starts, for example `Cannot revoke an API key`
  * @param entries the schemas of all fields except the organization's id and the actor
  */
 export function defineAuditedCall<Entries extends v.ObjectEntries>(
@@ -36,7 +36,7 @@ export function defineAuditedCall<Entries extends v.ObjectEntries>(
 }
 
 /**
- * Returns the fields that every audited store method needs.
+ * Returns the fields that audited store methods have in common.
  *
  * @param details must not contain secrets, see `AUDIT_ACTIONS`
  */
@@ -52,7 +52,7 @@ export function audited(
 
 /** Reasons for error messages, for use after "because". */
 interface InsertionRefusals {
-  /** The reason if the id is or was used by another record. */
+  /** The reason if the id is or was taken. */
   readonly taken: string
   /** The reason if a limit is reached. */
   readonly full: string
@@ -78,11 +78,11 @@ export function insertedItem<Item extends object>(
 
 // --- Audit entries ---
 
-/** Common options of all calls that change something. */
+/** Options for all calls that change something. */
 export interface Acting {
   /**
-   * Who is making the change, to be stored in the audit entry. Can be any name or id of a person or program, 1 to 200
-   * characters. It doesn't affect permissions. Defaults to `null`.
+   * Who is making the change, for the audit entry. Can be any name or id of a person or program, 1 to 200 characters.
+   * Has no effect on permissions. Defaults to `null`.
    */
   readonly actor?: string | null | undefined
 }
@@ -104,12 +104,12 @@ export function callback<Callback>(): v.OptionalSchema<v.GenericSchema<Callback>
   return v.optional(v.custom<Callback>((given) => typeof given === 'function', 'must be a function'))
 }
 
-/** Schema for a signal that stops a call. */
+/** Schema for an abort signal. */
 export const SignalSchema: v.OptionalSchema<v.GenericSchema<AbortSignal>, undefined> = v.optional(
   v.instance(AbortSignal, 'must be an AbortSignal'),
 )
 
-/** @param ids generates the ids of the entries */
+/** @param ids generates the entries' ids */
 export function createMakeEntry(ids: Ids): MakeEntry {
   return (action, subjectId, actor, details = {}) => ({ id: ids('aud'), actor, action, subjectId, details })
 }

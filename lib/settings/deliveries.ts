@@ -20,84 +20,84 @@ import {
 import { DELIVERY_COUNT_MAX, RECOVERABLE } from '../webhooks/outlook.ts'
 import { type Acting, audited, callback, defineAuditedCall, type MakeEntry } from './calls.ts'
 
-// This file is longer than 250 lines because half of it documents the calls and their types.
+// This file is over 250 lines because half of it is documentation for the calls and their types.
 
 // --- Types ---
 
-/** Filters and pages deliveries. Absent fields match everything. */
+/** Filtering and paging options for deliveries. Missing properties match everything. */
 export interface DeliveryQuery<Type extends string = EventType>
   extends DeliveryFilter<Date | string, Type>,
     PageQuery {
   /**
-   * Only deliveries whose last attempt got this kind of response. At most 5000 deliveries are inspected per page, so it
-   * may have fewer than `limit` even though `next` isn't `null`.
+   * Only includes deliveries whose last attempt got this kind of response. Each page inspects up to 5000 deliveries, so
+   * a page may have fewer than `limit` even if `next` isn't `null`.
    */
   readonly response?: ResponseClass | undefined
 }
 
-/** Selects the deliveries to recover. Absent fields match everything. */
+/** Selects the deliveries to recover. Missing properties match everything. */
 export interface RecoveryFilter<Type extends string = EventType>
   extends Omit<DeliveryFilter<Date | string, Type>, 'states'> {}
 
-/** How many deliveries would be sent again. */
+/** The number of deliveries that would be sent again. */
 export interface RecoverableCounts {
   readonly failed: number
   readonly skipped: number
 }
 
-/** Options of `recover`. */
+/** Options for `recover`. */
 export interface RecoveryOptions<Type extends string = EventType> extends RecoveryFilter<Type>, Acting {
   /**
-   * Maximum number of deliveries to inspect, from 1 to 100,000,000. Use this if you need to respond quickly, as 5000
-   * take a few seconds. Defaults to all.
+   * Maximum number of deliveries to inspect, from 1 to 100,000,000. Set this if you need to return quickly (5000 take
+   * several seconds). Defaults to all deliveries.
    */
   readonly limit?: number
-  /** The `next` of a previous call. Defaults to `null`, which starts with the newest. */
+  /** `next` from the previous call. Defaults to `null`, which starts with the newest delivery. */
   readonly before?: string | null
-  /** Called with the number of recovered deliveries after each part. */
+  /** Called with the number of recovered deliveries after each batch. */
   readonly onProgress?: ((recovered: number) => void) | undefined
 }
 
-/** The result of a recovery or part of one. */
+/** The result of a recovery, or part of one. */
 export interface Recovery {
   readonly recovered: number
-  /** The `before` for the next call, or `null` if there are no more deliveries. */
+  /** `before` for the next call, or `null` if there are no more deliveries. */
   readonly next: string | null
 }
 
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
 
-/** Shows an organization's delivery log and sends deliveries again. @typeParam Type the service's event types */
+/** The organization's delivery log. Can also send deliveries again. @typeParam Type the service's event types */
 export interface DeliverySettings<Type extends string = EventType> {
-  /** Lists the newest deliveries that match the query. */
+  /** Lists matching deliveries, newest first. */
   list(organizationId: string, query?: DeliveryQuery<Type>): Promise<DeliveryPage>
 
   /**
-   * Returns a delivery with the request body and all attempts.
+   * Returns a delivery with its request body and all attempts.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Makes a finished delivery due again now, with the same event id and a new round of attempts. If its endpoint is
-   * backing off, it's sent after that.
+   * Makes a finished delivery due now and starts a new round of attempts. The event id stays the same. If the endpoint
+   * is backing off, the delivery is sent once that is over.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
-   * if the delivery is pending or being sent or its endpoint was removed
+   * if the delivery is pending or being sent, or if its endpoint was removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Sends all current failed and skipped deliveries again, newest first and each of them once. Deliveries of removed
-   * endpoints are ignored. Enable disabled endpoints first, because their deliveries would be skipped again. If this
-   * fails halfway through, another call recovers the remaining deliveries. Each call writes a single audit entry.
+   * Sends all failed and skipped deliveries again, once each, newest first. Deliveries to removed endpoints are
+   * ignored. Enable any disabled endpoints first. Otherwise, their deliveries will just be skipped again. If this fails
+   * halfway through, call it again to recover the remaining deliveries. Each call writes a single audit entry.
    */
   recover(organizationId: string, options?: RecoveryOptions<Type>): Promise<Recovery>
 
   /**
-   * Counts the deliveries that match the query.
+   * Counts matching deliveries.
    *
    * @returns the count, where 10,000 means 10,000 or more
    */
@@ -106,17 +106,18 @@ export interface DeliverySettings<Type extends string = EventType> {
     query?: Omit<DeliveryQuery<Type>, keyof PageQuery | 'response'>,
   ): Promise<number>
   /**
-   * Counts the deliveries that {@link DeliverySettings.recover} would send again by state. 10,000 means 10,000 or more.
+   * Counts the deliveries that {@link DeliverySettings.recover} would send again, by state. 10,000 means 10,000
+   * or more.
    *
    * @throws `BusinessApiError` with code `invalid_input` if the filter is invalid
    */
   countRecoverable(organizationId: string, filter?: RecoveryFilter<Type>): Promise<RecoverableCounts>
 
   /**
-   * Cancels a pending delivery. This also works while it's backing off or the endpoint is paused.
+   * Cancels a pending delivery, even one that is backing off or whose endpoint is paused.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
-   * if the delivery is finished or being sent, as attempts in progress can't be stopped
+   * if the delivery is finished or being sent. In-flight attempts can't be stopped
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }
@@ -135,7 +136,7 @@ export const STATES: readonly DeliveryState[] = [
   'cancelled',
 ]
 
-/** Defines the calls that accept a filter. @param types the event types of the service */
+/** Defines the calls that take a filter. @param types the service's event types */
 function defineFilterCalls(types: readonly string[]) {
   const filter = {
     endpointId: v.exactOptional(IdSchema),
@@ -175,7 +176,7 @@ const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
 
 // --- Calls ---
 
-/** Maximum number of rows locked by a statement. */
+/** Maximum number of rows to lock per statement. */
 const RECOVERY_BATCH = 1000
 
 /** Creates the delivery log calls. */
@@ -253,18 +254,18 @@ export function createDeliverySettings(
   }
 }
 
-/** Maximum number of deliveries inspected when filtering by response, per page and per statement. */
+/** Maximum number of deliveries to inspect when filtering by response, per page and per statement. */
 const INSPECTED_MAX = 5000
 const INSPECTED_PART = 500
 
-/** Inspects deliveries page by page, because an index by response would add to the cost of every delivery. */
+/** Scans deliveries page by page, because an index by response would make every delivery more expensive. */
 async function listByResponse(
   deliveries: Pick<DeliveryStore, 'list'>,
   organizationId: string,
   filter: DeliveryFilter,
   { response, limit, before }: { response: ResponseClass; limit: number; before: string | null },
 ): Promise<DeliveryPage> {
-  // A delivery is delivered exactly if it got a 2xx, so we can exclude one state. That's usually most deliveries.
+  // Only a 2xx marks a delivery as delivered, so we can exclude a state, which usually skips most deliveries.
   const states = (filter.states ?? STATES).filter(
     (state) => state !== (response === '2xx' ? 'failed' : 'delivered'),
   )
@@ -296,8 +297,8 @@ function obstacleOf({ state }: Delivery): string {
 }
 
 /**
- * Goes through the log page by page and visits each delivery once. If we queried for recoverable deliveries over and
- * over, we might never finish, because a disabled endpoint's deliveries are skipped right away and new ones may arrive.
+ * Walks through the log page by page, so each delivery is visited once. Querying for recoverable deliveries over and
+ * over might never finish, since a disabled endpoint's deliveries are skipped again right away and new ones may arrive.
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
@@ -318,7 +319,7 @@ async function recover(
     const page: readonly Delivery[] = await deliveries.list(organizationId, filter, size, next)
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
-      // Pass the filter again, since deliveries recovered by another call may have been delivered in the meantime.
+      // Pass the filter again because another call may have recovered deliveries that were then delivered.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
       onProgress(recovered)

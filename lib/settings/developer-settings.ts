@@ -27,38 +27,38 @@ import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.t
 import { createRequestSettings, type RequestSettings } from './requests.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
-/** Options of `createDeveloperSettings`. Each option is read once. None are needed if you only manage API keys. */
+/** Options for `createDeveloperSettings`. Each option is read once. You don't need any to manage API keys. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /** Maximum number of active API keys per organization. Overlaps of rotations can double it. Defaults to 100. */
+  /** Maximum number of active API keys per organization. Rotations can temporarily double it. Defaults to 100. */
   maxApiKeys?: number | undefined
   /** Maximum number of webhook endpoints per organization, including paused and disabled ones. Defaults to 50. */
   maxEndpoints?: number | undefined
   /**
-   * Resolves host names when an endpoint is registered. Defaults to the lookup of `sender`. If there is no sender, it
-   * defaults to `publicLookup`, or `dns.lookup` if `allowPrivateNetworks` is set.
+   * Resolves hostnames when an endpoint is registered. Defaults to the lookup of `sender`. Without a sender, defaults
+   * to `publicLookup`, or `dns.lookup` if `allowPrivateNetworks` is set.
    */
   lookup?: Lookup | undefined
   /**
-   * The sender for `endpoints.sendTest`, for example `createWebhookSender()`. Unless you set any destination options,
-   * it also checks destinations when endpoints are registered. It isn't closed for you. Optional.
+   * The sender for `endpoints.sendTest`, for example `createWebhookSender()`. Optional. If you don't set any
+   * destination options, the sender also checks URLs at registration. You have to close it yourself.
    */
   sender?: WebhookSender | undefined
-  /** Returns milliseconds since 1970 (UTC) for creation times. Expiry uses the store's clock. Default `Date.now`. */
+  /** Returns the Unix time in milliseconds for creation times. Expiry uses the store's clock. Default `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Generates ids of keys, endpoints, audit entries and tests. An id must consist of the kind, `_`, and 1 to 59
-   * letters, digits, hyphens and underscores, or a ULID for audit entries. Otherwise the call throws a `TypeError` and
-   * doesn't write anything. Defaults to monotonic ULIDs.
+   * Generates ids for keys, endpoints, audit entries and tests. Ids must be the kind, `_`, then 1 to 59 letters,
+   * digits, hyphens or underscores (or a ULID for audit entries). If an id is invalid, the call throws a `TypeError`
+   * and nothing is written. Defaults to monotonic ULIDs.
    */
   ids?: Ids | undefined
 }
 
 /**
- * Calls for building developer settings into your web application. You have to make sure that the user is an
- * administrator of the organization whose id you pass. All calls that change something accept an `actor` and write an
- * audit entry in the same statement. If nothing changes, no entry is written.
- *
- * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid, and errors of the store.
+ * Calls for building developer settings into your web application. You must check that the user is an administrator of
+ * the organization whose id you pass. Calls that change something take an optional `actor`, and write an audit entry in
+ * the same statement unless nothing changes.
+ * All calls throw `BusinessApiError` with code `invalid_input` if the input is invalid. They also throw any
+ * store errors.
  *
  * @typeParam Type the service's event types
  * @typeParam Scopes the service's scopes
@@ -74,17 +74,17 @@ export interface DeveloperSettings<Type extends string = EventType, Scopes exten
   readonly requests: RequestSettings
   readonly activity: ReadActivity
   readonly organizations: OrganizationSettings
-  /** The service of the store. */
+  /** The store's service. */
   readonly service: Service
-  /** Which calls are possible with the given options, so that pages can offer them. */
+  /** Which calls are available, so pages know what to offer. */
   readonly capabilities: Capabilities
 }
 
-/** Which calls are possible with the options of `createDeveloperSettings`. */
+/** Which calls are available with the given options. */
 export interface Capabilities {
-  /** `true` if there is a `sender`, so `endpoints.sendTest` works. */
+  /** `true` if there is a `sender`, which `endpoints.sendTest` requires. */
   readonly tests: boolean
-  /** `true` if signing secrets can be stored, because `secretKeys` or `allowPlaintextSecrets` is set. */
+  /** `true` if signing secrets can be stored because `secretKeys` or `allowPlaintextSecrets` is set. */
   readonly signing: boolean
 }
 
@@ -99,11 +99,11 @@ const NAMES: Names<DeveloperSettingsOptions> = {
   ids: true,
 }
 
-/** Upper bound for the limits per organization. Needed because lists return all records at once. */
+/** Upper bound for per-organization limits, because lists return all records at once. */
 const LIMIT_MAX = 1_000_000
 
 /**
- * Creates the calls for an organization's administrators. Nothing is opened before the first call.
+ * Creates the calls for an organization's administrators. Doesn't open any connections until the first call.
  *
  * @throws `TypeError` naming the invalid option
  * @example
@@ -156,7 +156,7 @@ export function createDeveloperSettings<Own extends Service = Service>(
   }
 }
 
-/** Registration uses the destination options if there are any. Otherwise the sender decides, as for each attempt. */
+/** Uses the destination options at registration if there are any. Otherwise, the sender decides. */
 function createJudge(
   options: DeveloperSettingsOptions,
   sender: WebhookSender | undefined,

@@ -1,20 +1,20 @@
 import * as v from 'valibot'
 import { LIMIT_REACHED, refused } from '../base/errors.ts'
 
-/** The values of an endpoint's custom headers by name. */
+/** An endpoint's custom header values by name. */
 export type HeaderValues = Readonly<Record<string, string>>
 
-/** Changes to headers by name. `null` removes a header. If the whole patch is `null`, all headers are removed. */
+/** Header changes by name. `null` removes a header. If the patch itself is `null`, all headers are removed. */
 export type HeaderPatch = Readonly<Record<string, string | null>> | null
 
 const HEADERS_MAX = 20
-/** Maximum total size of names and values in bytes. Each header counts four more for ": " and the line break. */
+/** Maximum combined size of names and values, in bytes. Each header adds four for ": " and the line break. */
 const HEADER_BYTES_MAX = 8192
 const VALUE_MAX = 4096
 
 /**
- * Headers that are set by the service or belong to the connection. undici rejects requests with `Expect`, `Keep-Alive`
- * or `Upgrade`, so all attempts would fail.
+ * Headers that we set ourselves or that are connection-specific. undici rejects requests with `Expect`, `Keep-Alive` or
+ * `Upgrade`, so every attempt would fail.
  */
 const RESERVED = [
   'Connection',
@@ -34,19 +34,19 @@ const RESERVED = [
   'Webhook-Timestamp',
 ]
 
-/** Maximum length of a header name in characters. No header in use has a longer one. */
+/** Maximum header name length in characters. No real header is longer. */
 const NAME_MAX = 100
-/** A token as defined in RFC 9110. */
+/** A token (RFC 9110) */
 const NAME = /^[\w!#$%&'*+.^`|~-]{1,100}$/
-/** Visible ASCII characters, with spaces allowed in between. */
+/** Visible ASCII characters. Spaces are allowed in between. */
 const VALUE = /^[!-~]([ -~]*[!-~])?$/
 
 // --- Inputs ---
 
 /**
- * Creates the schemas for the headers of a new endpoint and for a patch.
+ * Creates the schemas for a new endpoint's headers and for a patch.
  *
- * @param headerPrefix the prefix of the service's headers, for example `X-SERVICE`
+ * @param headerPrefix the service's header prefix, such as `X-SERVICE`
  */
 export function createHeaderSchemas(headerPrefix: string): {
   readonly HeadersSchema: v.GenericSchema<HeaderValues>
@@ -55,7 +55,7 @@ export function createHeaderSchemas(headerPrefix: string): {
   const reserved = new Set(RESERVED.map((name) => name.toLowerCase()))
   const ownPrefix = `${headerPrefix.toLowerCase()}-`
 
-  /** Returns the first rule that the headers violate. Never includes a value since values are secrets. */
+  /** Returns the first violated rule. Doesn't include any header values, since they are secrets. */
   function findFault(given: unknown, isPatch: boolean): string | null {
     if (!isObject(given)) return 'must be an object of header names and values'
     const entries = Object.entries(given)
@@ -82,7 +82,7 @@ export function createHeaderSchemas(headerPrefix: string): {
     return null
   }
 
-  // We don't use valibot's record because it drops names such as `constructor`.
+  // We can't use valibot's record because it drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
       (given) => findFault(given, false) === null,
@@ -130,7 +130,7 @@ export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderV
 /**
  * Checks the number and total size of an endpoint's headers.
  *
- * @param action the start of the error message, for example `Cannot update a webhook endpoint`
+ * @param action how the error message starts, for example `Cannot update a webhook endpoint`
  * @throws `BusinessApiError` with code `limit_reached`
  */
 export function checkHeaderBounds(headers: HeaderValues, action: string): void {

@@ -22,38 +22,38 @@ const SecretSchema = v.pipe(
     secretRequirement,
   ),
 )
-/** Checks whether events may be sent to a URL. */
+/** Checks whether we may send events to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
 
-/** @throws `BusinessApiError` with code `invalid_input` if events may not be sent to the URL */
+/** @throws `BusinessApiError` with code `invalid_input` if the URL isn't an allowed destination */
 export async function checkUrl(judge: JudgeUrl, url: string, action: string): Promise<void> {
   const verdict = await judge(url)
-  // Don't include the verdict's detail. It's for operators and could reveal the host's internal network to customers.
+  // Don't include the detail. It's for operators and could reveal the internal network to customers.
   if (verdict.allowed) return
   throw refused(action, INVALID_INPUT, `url was rejected: ${verdict.reason}`, ['url'])
 }
 
-/** The input of calls that refer to an endpoint. */
+/** Input for calls that take an endpoint's id. */
 const REF = { endpointId: IdSchema }
 
-/** The inputs for an organization's choices. */
+/** Inputs for the endpoint choices. */
 const CHOICE_INPUTS = Object.fromEntries(
   Object.entries(CHOICES).map(([name, { input }]) => [name, v.exactOptional<v.GenericSchema>(input)]),
 ) as object as {
   readonly [Field in keyof typeof CHOICES]: v.ExactOptionalSchema<(typeof CHOICES)[Field]['input'], undefined>
 }
 
-/** Also accepts a whole endpoint. */
+/** Also accepts an entire endpoint. */
 const SeenSchema = v.object({ version: whole(0, 2 ** 31 - 1) })
 
-/** Reads the input of `list`. */
+/** Validates the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
 
-/** Reads the input of `get`. */
+/** Validates the input of `get`. */
 export const readGet = defineCall('Cannot show a webhook endpoint', REF)
 
 /**
- * Defines a call that changes an endpoint and has no other fields.
+ * Defines a call that changes an endpoint and only takes its id.
  *
  * @param verb the verb for error messages, for example `pause`
  */
@@ -61,7 +61,7 @@ export function defineRef(verb: string) {
   return defineAuditedCall(`Cannot ${verb} a webhook endpoint`, REF)
 }
 
-/** Reads the input of `rotateSecret`. */
+/** Validates the input of `rotateSecret`. */
 export const readRotateSecret = defineAuditedCall(
   'Cannot rotate the secret of a webhook endpoint',
   { ...REF, id: v.exactOptional(newIdOf('chg')), overlapMs: v.exactOptional(OverlapSchema, OVERLAP_MS) },
@@ -69,10 +69,10 @@ export const readRotateSecret = defineAuditedCall(
 )
 
 /**
- * Defines the calls that accept types and headers.
+ * Defines the calls that take types and headers.
  *
- * @param types the service's event types. Updates also accept others, see `createEndpointUpdate`
- * @param headerPrefix the prefix of the service's headers, for example `X-SERVICE`
+ * @param types the service's event types. Updates may use other types, see `createEndpointUpdate`
+ * @param headerPrefix the service's header prefix, such as `X-SERVICE`
  */
 export function defineEndpointCalls(types: readonly string[], headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
@@ -88,7 +88,7 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
         secret: v.exactOptional(SecretSchema),
         headers: v.exactOptional(HeadersSchema, {}),
       },
-      // If `types` were `undefined`, that would mean all types.
+      // `types: undefined` would mean all types.
       { judgesUndefined: true },
     ),
     readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
@@ -101,5 +101,5 @@ export function defineEndpointCalls(types: readonly string[], headerPrefix: stri
   }
 }
 
-/** Reads the input of `update`. */
+/** Validates the input of `update`. */
 export type ReadUpdate = ReturnType<typeof defineEndpointCalls>['readUpdate']

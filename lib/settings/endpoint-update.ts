@@ -12,17 +12,18 @@ import { type Acting, audited, type MakeEntry } from './calls.ts'
 import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
 import { checkUrl, type JudgeUrl, type ReadUpdate, typesRequirement } from './endpoint-inputs.ts'
 
-/** Changes to a webhook endpoint. Absent fields remain unchanged. */
+/** Changes to a webhook endpoint. Missing properties stay unchanged. */
 export interface EndpointUpdate<Type extends string = EventType>
   extends Acting,
     Optional<EndpointChoices<Type>> {
   /**
-   * Changes to the custom headers sent with every attempt. A string sets a header, `null` removes it, and others remain
-   * unchanged. Pass `null` instead of an object to remove all. An endpoint can have up to 20 headers with 8 KiB in
-   * total, but none that the service sets itself. Values are stored sealed and can't be shown again.
+   * Changes to the custom headers, which are sent with every attempt. A string sets a header, `null` removes it, and
+   * all other headers stay unchanged. If you pass `null` instead of an object, all headers are removed. An endpoint can
+   * have up to 20 headers (8 KiB in total). You can't override headers that the service sets. Values are stored sealed
+   * and can't be shown again.
    */
   readonly headers?: HeaderPatch | undefined
-  /** The endpoint as you last saw it. If it was updated since, the call fails with `invalid_state`. Optional. */
+  /** The endpoint as you last saw it. If it has been updated since, the call fails with `invalid_state`. Optional. */
   readonly replaces?: Pick<WebhookEndpoint, 'version'> | undefined
 }
 
@@ -33,7 +34,7 @@ export interface EndpointUpdateTools extends EventOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** How often to retry changing headers if other changes interfere before giving up. */
+/** How many times to try if other calls change the headers at the same time. */
 const ATTEMPTS_MAX = 20
 
 /** Creates the `update` call. */
@@ -44,7 +45,7 @@ export function createEndpointUpdate(
 ): (organizationId: string, endpointId: string, update: EndpointUpdate<string>) => Promise<WebhookEndpoint> {
   const known = eventTypes({ events })
 
-  /** Rejects types that neither the service nor the endpoint has. An older version of the host can keep newer types. */
+  /** Rejects types known to neither the service nor the endpoint. An older host version may keep newer types. */
   async function checkTypes({ organizationId, action }: Call<unknown>, id: string, types: readonly string[]) {
     const others = types.filter((type) => !known.includes(type))
     if (others.length === 0) return
@@ -74,7 +75,7 @@ export function createEndpointUpdate(
   }
 }
 
-/** Checks the current secret only, because the next rotation will create one that Standard Webhooks can decode. */
+/** Only checks the current secret, because the next rotation will create one that Standard Webhooks can decode. */
 async function checkSecret(
   { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
   { organizationId, action }: Call<unknown>,
@@ -90,7 +91,7 @@ async function checkSecret(
   )
 }
 
-/** Applies a patch to the current headers and seals the result. Returns `undefined` if the patch changes nothing. */
+/** Applies a patch to the current headers and seals the result. Returns `undefined` if nothing changed. */
 async function changeHeaders(
   { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
   { organizationId, action }: Call<unknown>,
@@ -100,7 +101,7 @@ async function changeHeaders(
   const target = found(await endpoints.getTarget(organizationId, endpointId), action)
   const { sealedHeaders: replaces } = target
   const ref = { organizationId, endpointId }
-  // Removing all headers doesn't require opening them, so it works even if the key was lost.
+  // We don't need to open the headers to remove them all, so this works even if the key was lost.
   if (patch === null) return replaces === null ? undefined : { ...sealer.sealHeaders({}, ref), replaces }
   const present = sealer.unsealHeaders(target, ref)
   const headers = patchHeaders(present, patch)

@@ -26,12 +26,12 @@ import {
 
 /** The properties of a new webhook endpoint. Defaults to all event types, no description and no headers. */
 export interface NewEndpoint<Type extends string = EventType> extends Acting, Partial<EndpointChoices<Type>> {
-  /** Id of the new endpoint, `we_<ulid>`. If you repeat the call, no second one is created. Defaults to a new id. */
+  /** Id of the new endpoint, `we_<ulid>`. Makes retries safe, since an id is only used once. Defaults to a new id. */
   readonly id?: string
   readonly url: string
   /**
-   * A signing secret the subscriber already has. Must be at least 24 bytes, either base64 after `whsec_` or any visible
-   * ASCII. Defaults to a new one.
+   * A signing secret the subscriber already has. Must be at least 24 bytes, either `whsec_` followed by base64, or any
+   * visible ASCII. Defaults to a new secret.
    */
   readonly secret?: string
   /** The custom headers. See {@link EndpointUpdate}. */
@@ -39,40 +39,39 @@ export interface NewEndpoint<Type extends string = EventType> extends Acting, Pa
 }
 
 /**
- * Manages the webhook endpoints of organizations. All calls that take an endpoint's id throw `BusinessApiError` with
- * code `not_found` if the organization has no endpoint with this id.
+ * Manages an organization's webhook endpoints. Calls that take an endpoint id throw `BusinessApiError` with code
+ * `not_found` if the organization has no such endpoint.
  *
  * @typeParam Type the service's event types
  */
 export interface EndpointSettings<Type extends string = EventType> extends BackfillCalls {
   /**
-   * Registers and enables an endpoint. Each call registers another endpoint with a different secret unless they have
-   * the same `id`.
+   * Registers and enables an endpoint. Every call registers another endpoint with its own secret, unless you pass the
+   * same `id` again.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret, `limit_reached`
-   * if the organization already has as many endpoints as `maxEndpoints` allows, or `already_exists` if the id was used
-   * before. In that case the error's `record` is the current state of that endpoint without its secret, or `null` if
-   * it was removed
+   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret, `limit_reached` if
+   * the organization already has `maxEndpoints` endpoints, or `already_exists` if the id was used before. In that case,
+   * the error's `record` is the endpoint's current state without its secret, or `null` if it was removed
    */
   register(organizationId: string, endpoint: NewEndpoint<Type>): Promise<EndpointWithSecret>
 
   /** Returns an endpoint. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
 
-  /** Lists the endpoints of the organization, newest first. Removed endpoints aren't included. */
+  /** Lists an organization's endpoints except removed ones, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
   /**
-   * Changes the given fields. This takes effect with the next claim, including for pending deliveries.
+   * Updates the given fields, effective with the next claim. This includes deliveries that are already pending.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if the current headers have to be changed and can't be
-   * opened with the configured keys, `limit_reached` if there would be too many headers or they would be too long,
-   * `invalid_state` if `standardWebhooks` is enabled and Standard Webhooks can't decode the signing secret
+   * @throws `BusinessApiError` with code `secret_unavailable` if the update has to open the current headers and the
+   * configured keys can't, `limit_reached` if there would be too many headers or they'd be too long, or `invalid_state`
+   * if you enable `standardWebhooks` and Standard Webhooks can't decode the signing secret
    */
   update(organizationId: string, endpointId: string, changes: EndpointUpdate<Type>): Promise<WebhookEndpoint>
 
   /**
-   * Pauses the endpoint. Deliveries stay pending until it's resumed.
+   * Pauses an endpoint. Deliveries stay pending until you resume the endpoint.
    *
    * @throws `BusinessApiError` with code `invalid_state` if the endpoint is disabled
    */
@@ -86,25 +85,25 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Disables the endpoint. Nothing is claimed anymore, and its pending and new deliveries are skipped. You can recover
-   * them later. Deliveries that are already claimed will still be sent within seconds.
+   * Disables an endpoint. Pending and new deliveries are skipped, but you can recover them later. Deliveries that have
+   * already been claimed are still sent within seconds.
    */
   disable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Enables the endpoint and resets its failures. Skipped deliveries remain skipped until you recover them. */
+  /** Enables an endpoint and resets its failure count. Skipped deliveries stay skipped until you recover them. */
   enable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Permanently removes the endpoint and its secrets. Its delivery log is kept until it's purged. */
+  /** Permanently removes an endpoint and its secrets. The delivery log is kept until the next purge. */
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
-   * Creates a new current secret. The previous one continues to sign during the overlap, so that the subscriber has
-   * time to switch. A secret from an earlier rotation no longer signs.
+   * Creates a new signing secret. The previous one keeps signing during the overlap period, which gives the subscriber
+   * time to switch. Secrets from earlier rotations stop signing.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret or the current
-   * secret can't be opened with the configured keys. In that case the delivery loop has different keys and couldn't
-   * open the new secret either. If the overlap is 0, the current secret isn't opened, so you can replace a secret whose
-   * key was lost
+   * @throws `BusinessApiError` with code `secret_unavailable` if there is no key to seal the secret, or if the
+   * configured keys can't open the current secret. In that case, the delivery loop must have different keys and
+   * couldn't open the new secret either. With an overlap of 0, the current secret doesn't have to be opened, so a
+   * secret can be replaced even after losing the key
    */
   rotateSecret(
     organizationId: string,
@@ -113,13 +112,13 @@ export interface EndpointSettings<Type extends string = EventType> extends Backf
   ): Promise<EndpointWithSecret>
 
   /**
-   * Immediately sends an example event, signed like any delivery, and returns the result. There is only one attempt.
-   * Tests aren't logged or counted in the endpoint's failures or successes, and they work even if the endpoint is
-   * paused or disabled. Subscribers can recognize a test by its event id, `evt_test_…`.
+   * Sends a signed example event immediately and returns the result. Makes a single attempt, which isn't logged and
+   * doesn't affect the endpoint's failure count. Works even if the endpoint is paused or disabled. Subscribers can
+   * recognize tests by their event id, `evt_test_…`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if the signing secret can't be opened with the configured
-   * keys, `limit_reached` if the organization has sent ten tests within a minute, `TypeError` if there is no `sender`,
-   * `Error` if the sender couldn't send anything, for example because it's closed
+   * @throws `BusinessApiError` with code `secret_unavailable` if the configured keys can't open the signing secret, or
+   * `limit_reached` if the organization has already sent ten tests in the last minute. `TypeError` if there is no
+   * `sender`, `Error` if the sender couldn't send anything, for example because it's closed
    */
   sendTest(organizationId: string, endpointId: string, options?: SendTestOptions<Type>): Promise<TestResult>
 }
@@ -131,7 +130,7 @@ export interface EndpointTools extends EndpointUpdateTools, Omit<TestDeliveryToo
   readonly maxEndpoints: number
 }
 
-/** A call that changes the state of an endpoint. */
+/** A call that changes an endpoint's state. */
 interface Move {
   readonly verb: 'pause' | 'resume' | 'disable' | 'enable'
   readonly to: EndpointState
@@ -185,7 +184,7 @@ export function createEndpointSettings(
           'Standard Webhooks cannot decode the secret: it must be whsec_ and 24 to 64 bytes in base64'
         throw refused(call.action, INVALID_INPUT, text, ['secret', 'standardWebhooks'])
       }
-      // Do this before the name lookup. Without a key to seal the secret, the URL doesn't matter.
+      // Do this before the DNS lookup. If we can't seal the secret, the URL doesn't matter.
       const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
       await checkUrl(judge, chosen.url, call.action)
       const endpoint = { id, ...chosen, ...sealed, createdAt: toTimestamp(clock()) }

@@ -3,33 +3,33 @@ import { BusinessApiError, STORE_UNAVAILABLE } from '../base/errors.ts'
 import type { EventLogStore, EventNote, WriteMark } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 
-// Returns each new event once without the need for an endpoint. Times and ids can't tell which events are new, because
-// a transaction may commit an event long after publishing it, when newer ones have already been seen. So the feed keeps
-// reading a window of the log and remembers the ids it has seen there. The store knows the latest time by which all
-// writes that had begun are now finished. The window starts a minute before that, so a long transaction makes the
-// window longer and no event is lost. The extra minute is for publishing statements that wait between reading the
-// store's clock and their first write.
+// Returns each new event once, without needing an endpoint. We can't tell from times or ids which events are new,
+// because a transaction may commit an event long after publishing it, when newer ones have already been seen. Instead,
+// the feed keeps rereading a window of the log and remembers all ids in the window. The store knows the latest time
+// such that all writes in progress at that time have finished. The window starts a minute before that time, so a long
+// transaction just makes the window longer, and no event is lost. The extra minute is for statements that wait between
+// reading the store's clock and their first write.
 
-/** Maximum time between publishing an event and the first write of its transaction, in milliseconds. */
+/** Maximum time between publishing an event and its transaction's first write, in milliseconds. */
 const MARGIN_MS = 60_000
 /** Maximum number of events per statement. */
 const PAGE_SIZE = 1000
-/** Maximum number of event bodies per statement. Each can be up to 256 KiB. */
+/** Maximum number of event bodies per statement. Each one can have up to 256 KiB. */
 const READ_SIZE = 32
-/** The feed pauses for at least as long as the last round took. */
+/** The feed pauses for at least as long as its last round took. */
 const REST_FACTOR = 1
 
-/** Options of a feed. */
+/** Options for a feed. */
 export interface FeedOptions {
   readonly intervalMs: number
   readonly signal: AbortSignal | undefined
   readonly isWanted: (note: EventNote) => boolean
   readonly onBegin: (() => void | Promise<void>) | undefined
-  /** Called with `store_unavailable` errors, after which the feed continues. If absent, they are thrown. */
+  /** Called with `store_unavailable` errors, after which the feed continues. If missing, they are thrown. */
   readonly onError: ((error: unknown) => void) | undefined
 }
 
-/** Yields the events committed from now on. Events that are seen at the same time are in the order of the event log. */
+/** Yields the events committed from now on. Events found in the same round are in event log order. */
 export async function* followEvents(
   log: EventLogStore,
   organizationId: string,
@@ -63,7 +63,7 @@ export async function* followEvents(
           notes.map(({ id }) => id),
         )
         for (const note of notes) {
-          // Do this before yielding the event. If the consumer then stops, it has already received the event.
+          // Do this before yielding, because a consumer that stops at this event has already received it.
           window.add(note)
           const event = read.find(({ id }) => id === note.id)
           if (event) yield event
@@ -81,7 +81,7 @@ export async function* followEvents(
   }
 }
 
-/** The part of the event log that a feed rereads. */
+/** The part of the event log that a feed keeps rereading. */
 interface Window {
   /** Start of the window in ISO 8601. */
   readonly since: string

@@ -15,24 +15,24 @@ import { followEvents } from './event-feed.ts'
 
 // --- Types ---
 
-/** Filters and pages events. */
+/** Filtering and paging options for events. */
 export interface EventQuery<Type extends string = EventType>
   extends EventFilter<Date | string, Type>,
     PageQuery {
-  /** Whether to include the body of each event. Defaults to `false`. */
+  /** If `true`, includes the events' bodies. Defaults to `false`. */
   readonly withBody?: boolean | undefined
 }
 
 /** An event in a list. */
 export interface ListedEvent extends LoggedEvent {
-  /** The envelope exactly as it's sent. Only present with `withBody`. */
+  /** The envelope, exactly as sent. Only included if `withBody` is set. */
   readonly body?: string
 }
 
 /** A page of the event log. */
 export type EventPage = Page<ListedEvent>
 
-/** Options of `events.redeliver`. */
+/** Options for `events.redeliver`. */
 export interface EventRedeliveryOptions extends Acting {
   readonly endpointId: string
 }
@@ -43,25 +43,25 @@ export interface EventDetails extends LoggedEventBody {
   readonly deliveryLog: readonly Delivery[]
 }
 
-/** Options of `events.follow`. */
+/** Options for `events.follow`. */
 export interface FollowOptions<Type extends string = EventType> {
-  /** Only events of these types. Must not be empty. Defaults to all types. */
+  /** Only includes these event types. Must not be empty. Defaults to all types. */
   readonly types?: readonly Type[] | undefined
-  /** Time between polls of the event log in milliseconds, from 100 to 60,000. Defaults to 1000. */
+  /** Poll interval in milliseconds, from 100 to 60,000. Defaults to 1000. */
   readonly intervalMs?: number | undefined
-  /** Called when the feed has started. All events committed from then on are included. */
+  /** Called once the feed has started. Any event committed after this is included. */
   readonly onBegin?: (() => void | Promise<void>) | undefined
   /** Ends the feed. */
   readonly signal?: AbortSignal | undefined
-  /** Called on each `store_unavailable` error. The feed continues without losing events. By default, it ends. */
+  /** Called on each `store_unavailable` error. The feed then continues without losing events. By default, it ends. */
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** Shows an organization's events, even if not sent to any endpoint. @typeParam Type the service's event types */
+/** An organization's events, including those not sent to any endpoint. @typeParam Type the service's event types */
 export interface EventSettings<Type extends string = EventType> {
   /**
-   * Lists the newest events that match the query, by publishing time. At most 5000 events are inspected per page. So
-   * with a `type`, it may have fewer than `limit` even though `next` isn't `null`.
+   * Lists matching events by publishing time, newest first. Each page inspects up to 5000 events. If you filter by
+   * `type`, a page may have fewer than `limit` even if `next` isn't `null`.
    */
   list(organizationId: string, query?: EventQuery<Type>): Promise<EventPage>
 
@@ -73,12 +73,12 @@ export interface EventSettings<Type extends string = EventType> {
   get(organizationId: string, eventId: string): Promise<EventDetails>
 
   /**
-   * Sends an event to one endpoint now, even if the endpoint was registered later or isn't subscribed to its type. The
-   * event id stays the same and a new round of attempts begins.
+   * Sends an event to one endpoint now, even if the endpoint was registered later or isn't subscribed to the type.
+   * Starts a new round of attempts with the same event id.
    *
    * @returns the delivery
    * @throws `BusinessApiError` with code `not_found` if the organization has no event or endpoint with this id,
-   * `invalid_state` if the event's delivery to this endpoint is pending or being sent
+   * `invalid_state` if the event already has a pending or sending delivery to the endpoint
    */
   redeliver(
     organizationId: string,
@@ -87,9 +87,9 @@ export interface EventSettings<Type extends string = EventType> {
   ): Promise<DeliveryDetails>
 
   /**
-   * Yields each event that is committed after the first call of `next`, even if its transaction commits after newer
-   * events. Events of backfills aren't included, as they are for a single endpoint. You don't need an endpoint to use
-   * this, it doesn't change anything, and it doesn't rely on the clocks of publishing processes.
+   * Yields every event committed after the first call to `next`, even if its transaction commits after newer events.
+   * Backfill events are excluded because they are meant for a single endpoint. This is read-only, doesn't require an
+   * endpoint, and doesn't depend on the clocks of publishing processes.
    */
   follow(organizationId: string, options?: FollowOptions<Type>): AsyncIterable<EventRecord>
 }
@@ -102,7 +102,7 @@ const LIST = {
   until: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 200), 50),
   withBody: v.optional(v.boolean('must be true or false'), false),
-  // Hosts can choose any event id, so we can't check the format of the cursor.
+  // Hosts can choose any event id, so we can't check the cursor's format.
   before: v.nullish(IdSchema, null),
 }
 const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
@@ -120,7 +120,7 @@ const FOLLOW = {
 // --- Calls ---
 
 const DELIVERIES_MAX = 200
-/** Maximum number of bodies per statement. Each can be up to 256 KiB. */
+/** Maximum number of bodies per statement. Each one can have up to 256 KiB. */
 const BODIES_AT_ONCE = 32
 
 /** Creates the event calls. */
@@ -183,7 +183,7 @@ export function createEventSettings(
   }
 }
 
-/** Adds the bodies to a page of events. Events that were purged in the meantime are left out. */
+/** Adds bodies to a page of events. Events that have been purged in the meantime are omitted. */
 async function addBodies(
   eventLog: Pick<EventLogStore, 'read'>,
   organizationId: string,

@@ -5,20 +5,20 @@ import { defineCall, IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { callback } from './calls.ts'
 
-/** Options of `organizations.delete`. */
+/** Options for `organizations.delete`. */
 export interface OrganizationDeletion {
-  /** Called after each part with the total number of deleted rows. */
+  /** Called with the total number of deleted rows after each batch. */
   readonly onProgress?: ((deleted: number) => void) | undefined
 }
 
-/** Options of `organizations.forgetBusiness`. */
+/** Options for `organizations.forgetBusiness`. */
 export interface BusinessForgetting {
   /**
-   * Proposals whose signatory should be removed as well. Up to 1000. You have to pass them because we don't know which
-   * proposals belong to the business. Defaults to none.
+   * Proposals whose signatory should be removed too, up to 1000. You need to pass these because we don't know which
+   * proposals belong to the business. Defaults to `[]`.
    */
   readonly proposalIds?: readonly string[] | undefined
-  /** Called after each part with the total number of changed rows. */
+  /** Called with the total number of changed rows after each batch. */
   readonly onProgress?: ((changed: number) => void) | undefined
 }
 
@@ -26,33 +26,31 @@ export interface BusinessForgetting {
 export interface ForgottenBusiness {
   /** Number of changed rows by table. */
   readonly changed: Readonly<Record<string, number>>
-  /** Sentences about what remains because the call can't remove it. */
+  /** Sentences that describe what the call can't remove. */
   readonly left: readonly string[]
 }
 
-/** Calls that affect an organization as a whole. */
+/** Calls that affect an entire organization. */
 export interface OrganizationSettings {
   /**
    * Permanently deletes an organization and everything that belongs to it: records, events, deliveries and attempts,
-   * idempotency keys, document numbers, audit entries, endpoints and their secrets, limits and API keys. First revokes
-   * the API keys and removes the endpoints. Rows are deleted in parts of 1000. If the call is interrupted, call it
-   * again to delete the rest. Make sure that your own code no longer makes calls for the organization. Anything it
-   * writes in the meantime may or may not be deleted.
-   *
-   * This can't delete what subscribers have received, backups, or the database's write-ahead log.
+   * idempotency keys, document numbers, audit entries, endpoints and their secrets, limits and API keys. Revokes the
+   * API keys and removes the endpoints first, then deletes all rows in batches of 1000. If the call is interrupted,
+   * call it again to delete the rest. Make sure your own code has stopped making calls for the organization, since
+   * anything it writes in the meantime may or may not be deleted.
+   * This can't delete backups, the database's write-ahead log, or what subscribers have already received.
    *
    * @returns the number of deleted rows by table
    */
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
 
   /**
-   * Permanently removes the personal data of a business. Its name becomes `Deleted`, and all other fields become
-   * `null`. The same happens in stored events (pending deliveries send the new body) and stored responses. Response
-   * excerpts for these events and for events of the business's leads are cleared. The signatory of the given proposals
-   * becomes `Deleted`. API clients that sync see the client of the business as changed. No event is published.
-   *
-   * Rows are changed in parts of 1000. If the call is interrupted, call it again to change the rest. Calling it again
-   * after that has no effect.
+   * Permanently removes a business's personal data. Its name becomes `Deleted`, and all other fields become `null`.
+   * This includes stored events (pending deliveries send the new body) and stored responses. Response excerpts are
+   * cleared for these events and for events about the business's leads. The signatory of each given proposal becomes
+   * `Deleted`. API clients that sync will see a change to the business's client. No event is published.
+   * Rows are changed in batches of 1000. If the call is interrupted, call it again to change the rest. Once complete,
+   * calling it again is a no-op.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no business with this id
    */
@@ -63,7 +61,7 @@ export interface OrganizationSettings {
   ): Promise<ForgottenBusiness>
 }
 
-/** Maximum number of rows per part. Each part is one statement. */
+/** Maximum number of rows per batch. Each batch is a single statement. */
 const PART_LIMIT = 1000
 
 const PROGRESS = { onProgress: callback<(rows: number) => void>() }
@@ -78,7 +76,7 @@ const readForget = defineCall('Cannot forget the business', {
   ),
 })
 
-/** Describes what {@link OrganizationSettings.forgetBusiness} can't remove. */
+/** What {@link OrganizationSettings.forgetBusiness} can't remove. */
 const LEFT: readonly string[] = [
   'Subscribers and callers of the API keep what they have received, also by a delivery that was being sent.',
   'A delivery that was being sent may log an excerpt of its answer afterwards: a repeated call empties it.',

@@ -7,7 +7,7 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
-/** Schema for the rate limit of a key or organization. */
+/** Schema for a key's or organization's rate limit. */
 export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.custom<RateLimit>(
     (given) => isPlain(given) && findUnknown(given, ['perSecond', 'burst']) === undefined,
@@ -19,22 +19,22 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
 const readGet = defineCall('Cannot show a rate limit', {})
 const readSet = defineAuditedCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
 
-/** Manages the rate limits of organizations. */
+/** Manages an organization's rate limit. */
 export interface RateLimitSettings {
-  /** Returns the rate limit for all of an organization's API keys together, or `null` if the API's limit is used. */
+  /** Returns the combined rate limit for an organization's API keys, or `null` if it uses the API's limit. */
   get(organizationId: string): Promise<RateLimit | null>
 
   /**
-   * Returns how long each API key's rate limit takes until it is fully available again. For example, a key with a limit
-   * of 10 per second and 5000 ms has used 50 requests.
+   * Returns how long it takes until each API key's full rate limit is available again. For example, 5000 ms for a key
+   * with a limit of 10 per second means that 50 requests have been used.
    *
-   * @returns milliseconds by key ID, without unused keys
+   * @returns milliseconds by key id, excluding unused keys
    */
   resets(organizationId: string): Promise<Readonly<Record<string, number>>>
 
   /**
-   * Sets the rate limit of the organization, which applies to all of its API keys together. Takes effect with the next
-   * request. Pass `null` to go back to the API's limit.
+   * Sets an organization's rate limit, shared by all of its API keys. Effective with the next request. Pass `null` to
+   * return to the API's limit.
    *
    * @param rateLimit must be within {@link RATE_LIMIT_BOUNDS}
    */

@@ -4,23 +4,22 @@ import { defineCall, found, IdSchema, MomentSchema, oneOf } from '../base/host-i
 import { type Page, type PageQuery, recordPageEntries } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 
-/** Filters and pages requests. */
+/** Filtering and paging options for requests. */
 export interface RequestQuery extends RequestFilter<Date | string>, PageQuery {}
 
 /**
- * Shows the log of an organization's API requests. It's written by `createBusinessApi` if `requestLog`
- * is set. In PostgreSQL, the log is empty after a crash and not available on a standby, where both
- * calls throw `store_unavailable`.
+ * An organization's API request log, written by `createBusinessApi` if `requestLog` is set. In PostgreSQL, the log is
+ * empty after a crash and unavailable on a standby, where both calls throw `store_unavailable`.
  */
 export interface RequestSettings {
   /**
-   * Lists the newest requests that match the query. At most 5000 requests are inspected per page. So with a `keyId` or
-   * `status`, it may have fewer than `limit` even though `next` isn't `null`.
+   * Lists matching requests, newest first. Each page inspects up to 5000 requests. If you filter by `keyId` or
+   * `status`, a page may have fewer than `limit` even if `next` isn't `null`.
    */
   list(organizationId: string, query?: RequestQuery): Promise<Page<LoggedRequest>>
 
   /**
-   * Returns the request with the id from the response.
+   * Returns the request with the given id, which API responses include.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization's log has no request with this id
    */

@@ -9,39 +9,38 @@ import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 
 // --- Types ---
 
-/** Options of `reseal`. */
+/** Options for `reseal`. */
 export interface ResealOptions {
   /** Maximum number of endpoints to examine, from 1 to 1000. Defaults to 500. */
   readonly limit?: number
-  /** The `next` of the previous part. Defaults to `null`, which starts with the first endpoint. */
+  /** `next` from the previous batch. Defaults to `null`, which starts with the first endpoint. */
   readonly after?: EndpointRef | null
 }
 
-/** The counts of one part. */
+/** The counts for one batch. */
 export interface ResealReport {
   /** Number of endpoints examined. */
   readonly examined: number
-  /** Endpoints whose signing secret or headers were resealed. */
+  /** Number of endpoints whose signing secret or headers were resealed. */
   readonly resealed: number
-  /** Endpoints with a credential that can't be opened with the configured keys. They were not changed. */
+  /** Number of unchanged endpoints with a credential that the configured keys can't open. */
   readonly unopened: number
-  /** Endpoints whose credentials were changed by another call at the same time. They are left for the next round. */
+  /** Number of endpoints whose credentials were changed by another call in the meantime. Left for the next round. */
   readonly changed: number
-  /** The start of the next part, or `null` after the last endpoint. */
+  /** `after` for the next batch, or `null` after the last endpoint. */
   readonly next: EndpointRef | null
 }
 
-/** Manages how endpoint credentials are sealed. For operators. */
+/** Manages how endpoint credentials are sealed. Meant for operators. */
 export interface SecretSettings {
   /**
    * Reseals the signing secrets and headers of all organizations with the first of the `secretKeys`. Keep calling
-   * `reseal` with the `next` of the previous part until it's `null`, and repeat the whole round as long as any
-   * endpoints are counted as changed. A round can be stopped at any time, repeated, and run alongside deliveries,
-   * rotations and other rounds. Previous secrets are dropped once their overlap is over. No audit entry is written
-   * because secrets and headers themselves don't change.
-   *
-   * Make sure that all processes have the new key before the first call, since they couldn't open anything sealed with
-   * it otherwise. Plain text secrets are sealed if `allowPlaintextSecrets` is set, and counted as unopened otherwise.
+   * `reseal` with the previous batch's `next` until it's `null`. Then repeat the entire round until no endpoint is
+   * counted as changed. You can stop at any point, repeat a round, and run it alongside deliveries, rotations and other
+   * rounds. Previous secrets are dropped if their overlap period has ended. Since the secrets and headers themselves
+   * don't change, there's no audit entry.
+   * Make sure all processes have the new key before the first call, or they won't be able to open resealed credentials.
+   * Plain text secrets are sealed if `allowPlaintextSecrets` is set, and counted as unopened if not.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` if there are no `secretKeys`
    */
@@ -101,7 +100,7 @@ export function createSecretSettings(
   }
 }
 
-/** @returns `to` is `null` if everything is already sealed with the first key or can't be opened */
+/** @returns `to` is `null` if everything is already sealed with the first key, or can't be opened */
 function sealAnew(
   sealer: SecretSealer,
   endpoint: SealedEndpoint,

@@ -7,17 +7,17 @@ import { generateSigningSecret, type SecretSealer } from '../webhooks/secret-sea
 import { type Acting, audited, type MakeEntry } from './calls.ts'
 import { readRotateSecret } from './endpoint-inputs.ts'
 
-/** Options of `rotateSecret`. */
+/** Options for `rotateSecret`. */
 export interface RotateSecretOptions extends Acting {
-  /** Id of this rotation, `chg_<ulid>`. If you repeat the call, it isn't rotated twice. Defaults to a new id. */
+  /** Id of this rotation, `chg_<ulid>`. Retries with the same id don't rotate again. Defaults to a new id. */
   readonly id?: string
-  /** How long the previous secret keeps signing, in ms (up to 30 days), or 0 for not at all. Defaults to 24 hours. */
+  /** How long the previous secret keeps signing, in ms (up to 30 days), or 0 to stop now. Defaults to 24 hours. */
   readonly overlapMs?: number
 }
 
-/** An endpoint and its new signing secret. */
+/** An endpoint with its new signing secret. */
 export interface EndpointWithSecret extends WebhookEndpoint {
-  /** The signing secret. It's only returned now. The store only has it in sealed form, and no call returns it again. */
+  /** The signing secret. Only returned once, since the secret is stored sealed and no other call returns it. */
   readonly secret: string
 }
 
@@ -44,7 +44,7 @@ export function createSecretRotation(
     const secret = generateSigningSecret()
     const sealedSecret = sealer.seal(secret, ref)
     if (overlapMs > 0) {
-      // If our keys can't open the current secret, the delivery loop has others and couldn't open the new one.
+      // If our keys can't open the current secret, the delivery loop has other keys and couldn't open the new one.
       const target = found(await endpoints.getTarget(ref.organizationId, id), call.action)
       for (const present of target.sealedSecrets.slice(0, 1)) sealer.unseal(present, ref)
     }

@@ -17,20 +17,20 @@ import { type Acting, audited, defineAuditedCall, type MakeEntry } from './calls
 
 // --- Types ---
 
-/** Options of `sendTest`. */
+/** Options for `sendTest`. */
 export interface SendTestOptions<Type extends string = EventType> extends Acting {
   /**
-   * The event type to send, even if the endpoint isn't subscribed to it. Defaults to the first of the endpoint's types
-   * that the service has, or `client.created` if it's subscribed to all types.
+   * The event type to send. The endpoint doesn't have to be subscribed to it. Defaults to the endpoint's first type
+   * that the service has, or `client.created` if the endpoint is subscribed to all types.
    */
   readonly type?: Type | undefined
 }
 
-/** The result of a test, with the same fields as an attempt in the delivery log. */
+/** The result of a test. Has the same fields as an attempt in the delivery log. */
 export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt' | 'headers'> {
   /** `true` if the response was a 2xx. */
   readonly delivered: boolean
-  /** `evt_test_<ulid>`. No other event ids start with `evt_test_`. */
+  /** `evt_test_<ulid>`. Only tests have ids that start with `evt_test_`. */
   readonly eventId: string
   readonly type: string
 }
@@ -43,7 +43,7 @@ const ACTION = 'Cannot send a test webhook'
 
 /** Dependencies of the `sendTest` call. */
 export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
-  /** Absent if the host didn't pass a sender. */
+  /** Missing if the host didn't pass a sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
   readonly ids: Ids
@@ -51,7 +51,7 @@ export interface TestDeliveryTools extends ServiceHeaders, EventOwner {
   readonly makeEntry: MakeEntry
 }
 
-/** Maximum number of tests per organization and minute, so that users can't use the service to flood a server. */
+/** Maximum number of tests per organization and minute. Keeps users from using us to flood a server. */
 const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
 /** Creates the `sendTest` call. */
@@ -74,10 +74,10 @@ export function createTestDelivery(
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
     const type = call.input.type ?? target.types?.find((one) => types.includes(one)) ?? 'client.created'
     const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleOfType(tools, type), clock())
-    // Use the store's clock, as for any delivery.
+    // Use the store's clock, like all deliveries do.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, tools, timestamp)
-    // Record the test before sending it. A test without a record would be worse than a record without a test.
+    // Record the test before sending it. An unrecorded test would be worse than a recorded test that was never sent.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw refused(
@@ -92,12 +92,12 @@ export function createTestDelivery(
   }
 }
 
-/** If the sender throws, that's a bug in the sender, so the error is for the host and not for a customer. */
+/** A sender that throws has a bug, so the error is for the host and not for a customer. */
 function rethrow(error: unknown): never {
   throw error
 }
 
-/** Leaves out `detail`, because it may contain an address. */
+/** Omits `detail`, because it may contain an address. */
 function toResult({
   status,
   error,

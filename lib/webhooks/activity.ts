@@ -2,10 +2,10 @@ import type { DeliveryAttempt } from './claims.ts'
 import type { EndpointState } from './endpoints.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
-// Endpoint activity, meaning hourly counts of deliveries and attempts that are updated whenever a result is written.
-// See the README of delivery/ for what is counted.
+// Endpoint activity: hourly delivery and attempt counts, updated whenever results are written. The delivery/ README
+// explains what is counted.
 
-/** Classes of attempts, by the first digit of the status or by the kind of failure if there was no response. */
+/** Attempt classes. The class is the status code's first digit, or the type of failure if there was no response. */
 export const ATTEMPT_CLASSES = [
   '2xx',
   '3xx',
@@ -22,7 +22,7 @@ export const ATTEMPT_CLASSES = [
 /** One of {@link ATTEMPT_CLASSES}. */
 export type AttemptClass = (typeof ATTEMPT_CLASSES)[number]
 
-/** Returns the class of an attempt. */
+/** Returns an attempt's class. */
 export function classOfAttempt({ status, error }: Pick<DeliveryAttempt, 'status' | 'error'>): AttemptClass {
   const digit = status === null ? 0 : Math.floor(status / 100)
   if (digit >= 2 && digit <= 5) return `${digit}xx` as AttemptClass
@@ -33,16 +33,16 @@ export function classOfAttempt({ status, error }: Pick<DeliveryAttempt, 'status'
   return error === 'destination_not_allowed' ? 'not_allowed' : 'other'
 }
 
-/** Upper bounds of the twelve duration buckets, in milliseconds. Anything longer falls into the last bucket. */
+/** Upper bounds of the first eleven duration buckets, in milliseconds. The twelfth bucket has everything above. */
 const DURATION_BOUNDS_MS = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] as const
 
 /**
- * Identifies a counter. Counts deliveries that were delivered or failed, attempts of a class, or attempts in the
- * duration bucket that starts at this number. Buckets only include attempts with a response.
+ * Identifies a counter. The number is a duration bucket's lower bound in milliseconds. Attempts without a response
+ * aren't counted in any bucket.
  */
 export type Counter = 'failed' | AttemptClass | 'delivered' | number
 
-/** The counters in the order of the store, see sql/47-activity.sql. Buckets are identified by their lower bound. */
+/** All counters in storage order (see sql/47-activity.sql). */
 export const COUNTERS: readonly Counter[] = [
   'failed',
   ...ATTEMPT_CLASSES.toReversed(),
@@ -50,7 +50,7 @@ export const COUNTERS: readonly Counter[] = [
   ...[0, ...DURATION_BOUNDS_MS],
 ]
 
-/** Counts an attempt, and its delivery if this was the last attempt. */
+/** Returns the counts for a single attempt, including the delivery if this attempt ended it. */
 export function countAttempt(
   attempt: Pick<DeliveryAttempt, 'status' | 'error' | 'durationMs'>,
   ended: 'delivered' | 'failed' | null,
@@ -60,12 +60,12 @@ export function countAttempt(
   return COUNTERS.map((counter) => (counted.has(counter) ? 1 : 0))
 }
 
-/** End of the last bucket in milliseconds. No attempt takes longer. */
+/** Upper bound of the last duration bucket, in milliseconds. No attempt takes longer. */
 const LONGEST_MS = 12_000
 
 /**
- * Estimates a percentile of the durations. The true value is always in the same bucket, so from 8 ms up it is between
- * half and twice the result.
+ * Estimates a duration percentile. The exact value always falls in the same bucket as the estimate, so from 8 ms up it
+ * is between half and twice the returned number.
  *
  * @param share `0.95` for the 95th percentile
  * @returns the percentile in milliseconds, or `null` if there are no durations
@@ -83,28 +83,28 @@ export function percentileOf(counts: ActivityCounts, share: number): number | nu
   return null
 }
 
-/** How long hourly activity is kept, in days. */
+/** How many days hourly activity is retained. */
 export const ACTIVITY_DAYS = 35
 
-/** The length of the intervals in a series. Intervals are aligned to UTC. */
+/** Interval size of a time series. Intervals are aligned to UTC. */
 export type ActivityInterval = 'hour' | 'day'
 
-/** The counts for a period, in the order of {@link COUNTERS}. An empty array means all zeros. */
+/** Counts in {@link COUNTERS} order. An empty array means all zeros. */
 export type ActivityCounts = readonly number[]
 
-/** The counts of one interval. */
+/** Counts for one interval. */
 export interface IntervalCounts {
   /** Start of the interval in ISO 8601. */
   readonly at: string
   readonly counts: ActivityCounts
 }
 
-/** The current details of an endpoint that has activity. */
+/** An endpoint's current details, shown next to its activity. */
 export interface ActiveEndpoint {
   readonly endpointId: string
   readonly url: string
   readonly description: string | null
-  /** Current state, or `removed` if the endpoint was removed but had an attempt in the period. */
+  /** The current state, or `removed` for an endpoint that had attempts in the period before it was removed. */
   readonly state: EndpointState | 'removed'
   /** Current number of failed attempts since the last success. */
   readonly failures: number
@@ -118,43 +118,43 @@ export interface EndedDeliveries {
   readonly failed: number
 }
 
-/** An endpoint with its counts. */
+/** An endpoint along with its counts. */
 export interface EndpointCounts extends ActiveEndpoint {
   readonly counts: ActivityCounts
-  /** Only includes intervals in which a delivery ended, oldest first. */
+  /** Oldest first. Intervals where no delivery ended are omitted. */
   readonly series: readonly EndedDeliveries[]
 }
 
-/** A request for an organization's activity. Both times must be full hours in UTC. */
+/** A query for an organization's activity. `from` and `to` must be on the hour in UTC. */
 export interface ActivityRequest {
   readonly organizationId: string
-  /** All endpoints if `null`. */
+  /** `null` for all endpoints. */
   readonly endpointId: string | null
-  /** Start of the period in ISO 8601. */
+  /** Start of the period in ISO 8601, inclusive. */
   readonly from: string
-  /** End of the period in ISO 8601 (exclusive). */
+  /** End of the period in ISO 8601, exclusive. */
   readonly to: string
   readonly interval: ActivityInterval
 }
 
-/** The activity of an organization. */
+/** An organization's activity. */
 export interface StoredActivity {
-  /** Only includes intervals with attempts, oldest first. */
+  /** Oldest first. Intervals with no attempts are omitted. */
   readonly series: readonly IntervalCounts[]
-  /** Current endpoints, even without attempts, and removed endpoints with attempts in the period. Newest first. */
+  /** All current endpoints, plus any removed ones that had attempts in the period, newest first. */
   readonly endpoints: readonly EndpointCounts[]
-  /** Number of active API keys that have been used since `from`. */
+  /** Number of active API keys used since `from`. */
   readonly apiKeysInUse: number
-  /** The current queue of the organization, or of the endpoint if one was requested. */
+  /** Current queue counts for the requested endpoint, or for the whole organization. */
   readonly queue: QueueCounts
 }
 
-/** Adds up several sets of counts. */
+/** Adds up multiple sets of counts. */
 export function addCounts(all: readonly ActivityCounts[]): ActivityCounts {
   return COUNTERS.map((_, place) => all.reduce((sum, counts) => sum + (counts[place] ?? 0), 0))
 }
 
-/** Returns the value of a counter. */
+/** Returns the value of a single counter. */
 export function countOf(counts: ActivityCounts, counter: Counter): number {
   return counts[COUNTERS.indexOf(counter)] ?? 0
 }

@@ -1,32 +1,32 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** A range of IP addresses that webhooks can't be sent to. */
+/** An IP address range that webhooks must not be sent to. */
 export interface AddressRange {
   /** The range in CIDR notation, for example `10.0.0.0/8` or `fc00::/7`. */
   readonly cidr: string
-  /** What the range is used for, as worded by the registry. */
+  /** What the range is reserved for, in the registry's words. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint
   readonly last: bigint
 }
 
-/** An IP address as a number, so that different spellings compare equal. */
+/** A parsed IP address. Different spellings of the same address compare equal. */
 export interface ParsedAddress {
   readonly family: 4 | 6
   readonly bits: bigint
 }
 
 /**
- * All ranges outside the public internet or that can lead back into a private network. Includes IANA's special-purpose
- * registries, relays that embed an IPv4 address in an IPv6 address, and an address that Azure provides to its hosts.
+ * All ranges that aren't part of the public internet or can lead back into a private network: IANA's special-purpose
+ * registries, relays that embed IPv4 in IPv6, and the internal address Azure exposes to its VMs.
  */
 export const REFUSED_RANGES: readonly AddressRange[] = [
   range('0.0.0.0/8', 'this host'),
   range('10.0.0.0/8', 'private network'),
   range('100.64.0.0/10', 'shared by a carrier'),
   range('127.0.0.0/8', 'loopback'),
-  // Includes 169.254.169.254, the metadata service of most clouds, which hands out credentials.
+  // Includes 169.254.169.254, the metadata service that hands out credentials on most clouds.
   range('169.254.0.0/16', 'link-local'),
   range('172.16.0.0/12', 'private network'),
   range('192.0.0.0/24', 'protocol assignments'),
@@ -38,10 +38,10 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('203.0.113.0/24', 'documentation'),
   range('224.0.0.0/4', 'multicast'),
   range('240.0.0.0/4', 'reserved and broadcast'),
-  // This is a public address, but on Azure it serves configuration and certificates to virtual machines.
+  // A public address, but Azure serves VM configuration and certificates from it.
   range('168.63.129.16/32', 'Azure host'),
   range('64:ff9b:1::/48', 'NAT64 of a local network'),
-  // Blocked as a whole so that we don't have to recognize every form of IPv4 in IPv6 (::1, ::ffff:a.b.c.d and so on).
+  // Blocking the whole range saves us from recognizing every way to embed IPv4 in IPv6 (::1, ::ffff:a.b.c.d and so on).
   range('::/8', 'unspecified, loopback and embedded IPv4'),
   range('100::/64', 'discard-only'),
   range('2001::/23', 'protocol assignments, Teredo'),
@@ -55,23 +55,23 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('ff00::/8', 'multicast'),
 ]
 
-/** The range that NAT64 gateways map the IPv4 internet to. We check the IPv4 address in the last 32 bits instead. */
+/** NAT64 gateways map the IPv4 internet to this range, so we check the IPv4 address in the last 32 bits instead. */
 const NAT64 = range('64:ff9b::/96', 'NAT64')
 const IPV4_BITS = 0xffff_ffffn
 
-/** IPv4 addresses as seen by an IPv6 socket. */
+/** How an IPv6 socket represents IPv4 addresses. */
 const MAPPED = range('::ffff:0:0/96', 'IPv4-mapped')
 
-/** Returns the blocked range that contains an address, or `undefined` if the address is public. */
+/** Returns the blocked range that contains the address, or `undefined` if the address is public. */
 export function findRefusedRange(address: ParsedAddress): AddressRange | undefined {
   const judged = lies(address, NAT64) ? readEmbedded(address) : address
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))
 }
 
 /**
- * Returns the first range that contains an address or the IPv4 address embedded in it.
+ * Returns the first range that contains the address or the IPv4 address embedded in it.
  *
- * @returns the range, or `undefined` if there is none
+ * @returns the range, or `undefined` if none matches
  */
 export function findRange(address: ParsedAddress, ranges: readonly AddressRange[]): AddressRange | undefined {
   const isEmbedding = lies(address, NAT64) || lies(address, MAPPED)
@@ -88,10 +88,10 @@ function lies({ family, bits }: ParsedAddress, { family: rangeFamily, first, las
 }
 
 /**
- * Parses an IP address in the system's notation.
+ * Parses an IP address.
  *
- * @returns the address, or `undefined` for anything else, including other spellings of IPv4 and IPv6 with a zone, which
- * is never public
+ * @returns the address, or `undefined` if the string isn't in canonical form. Unusual IPv4 spellings are rejected, as
+ * are IPv6 addresses with a zone, which are never public
  */
 export function parseAddress(text: string): ParsedAddress | undefined {
   if (isIPv4(text)) return { family: 4, bits: joinGroups(text.split('.'), 10, 8n) }
@@ -99,7 +99,7 @@ export function parseAddress(text: string): ParsedAddress | undefined {
   return undefined
 }
 
-/** Expands an IPv6 address to its eight groups in hexadecimal. */
+/** Expands an IPv6 address to its eight hex groups. */
 function expand(text: string): string[] {
   const [head = '', tail] = text.replace(/\d+\.\d+\.\d+\.\d+$/, writeAsGroups).split('::')
   const left = head === '' ? [] : head.split(':')
@@ -108,7 +108,7 @@ function expand(text: string): string[] {
   return [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right]
 }
 
-/** Converts an IPv4 address at the end of an IPv6 address to two groups. */
+/** Rewrites a trailing dotted IPv4 address as two hex groups. */
 function writeAsGroups(dotted: string): string {
   const bits = joinGroups(dotted.split('.'), 10, 8n)
   return `${(bits >> 16n).toString(16)}:${(bits & 0xffffn).toString(16)}`
@@ -125,9 +125,9 @@ function range(cidr: string, purpose: string): AddressRange {
 }
 
 /**
- * Parses a range in CIDR notation. A plain address is treated as a range with one address.
+ * Parses a CIDR range. A plain address becomes a single-address range.
  *
- * @returns the range, or `undefined` if it's invalid or has bits outside the prefix, for example `10.1.2.3/8`
+ * @returns the range, or `undefined` if it's invalid or has bits set outside the prefix, such as `10.1.2.3/8`
  */
 export function parseRange(cidr: string, purpose: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = cidr.split('/')

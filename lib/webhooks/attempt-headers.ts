@@ -2,13 +2,13 @@ import type { AttemptHeaders, ClaimedDelivery, DeliveryAttempt } from './claims.
 import { isSuccess } from './webhook-answer.ts'
 import type { WebhookAnswer, WebhookRequest } from './webhook-sender.ts'
 
-// Decides which headers are logged. We keep what's useful for support, but nothing that might be a credential.
+// Decides which headers get logged. We keep whatever helps support and drop anything that might be a credential.
 
 type Sent = Pick<ClaimedDelivery, 'eventId' | 'type'>
 
 type Headers = WebhookRequest['headers']
 
-/** Returns the headers that can be derived from the event. These are never logged. */
+/** Returns the headers that can be derived from the event. There's no need to log these. */
 export function eventHeaders({ eventId, type }: Sent, headerPrefix: string): Headers {
   return {
     'Content-Type': 'application/json',
@@ -23,7 +23,7 @@ function commonHeaders(delivery: Sent, headerPrefix: string): Headers {
   return { ...eventHeaders(delivery, headerPrefix), [`${headerPrefix}-Signature`]: HIDDEN }
 }
 
-/** Returns the headers to log for an attempt, or `null` for a 2xx response with nothing worth keeping. */
+/** Returns the headers to log for an attempt, or `null` if it got a 2xx response with no interesting headers. */
 export function loggedHeaders(
   delivery: Sent & Pick<ClaimedDelivery, 'headerNames'>,
   request: Pick<WebhookRequest, 'headers'>,
@@ -47,7 +47,7 @@ export function loggedHeaders(
 }
 
 /**
- * Returns the delivery with the headers of each attempt as shown in the settings. They remain `null` if no request was
+ * Returns the delivery with each attempt's headers as the settings show them. `headers` stays `null` if no request was
  * made or the process died.
  */
 export function showHeaders<Logged extends Sent & { readonly attemptLog: readonly DeliveryAttempt[] }>(
@@ -63,7 +63,7 @@ export function showHeaders<Logged extends Sent & { readonly attemptLog: readonl
   return { ...delivery, attemptLog }
 }
 
-/** Drops headers once the total number of characters exceeds the limit. */
+/** Omits headers once their combined length exceeds `max` characters. */
 function within(max: number, headers: Headers): Headers {
   let left = max
   const kept = Object.entries(headers).filter(([name, value]) => {

@@ -7,17 +7,16 @@ import { standardHeaders } from './standard-webhooks.ts'
 import { toStorable } from './webhook-answer.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
 
-/** Options for the headers that the service adds to every attempt. */
+/** Options for the headers we add to every attempt. */
 export interface ServiceHeaders {
-  /** The header prefix, for example `X-SERVICE` in `X-SERVICE-Event-Id`. */
+  /** The header prefix, such as `X-SERVICE` in `X-SERVICE-Event-Id`. */
   readonly headerPrefix: string
-  /** Whether to send the Standard Webhooks headers to all endpoints and not only where enabled. */
+  /** If `true`, the Standard Webhooks headers are sent to all endpoints, even if not enabled for the endpoint. */
   readonly standardWebhooks: boolean
 }
 
 /**
- * Builds the request for an attempt (specification, section 6). Requests are signed again for each attempt. The
- * endpoint's own headers can't override the service's.
+ * Builds and signs the request for one attempt (see section 6 of the spec). Custom headers can't override ours.
  *
  * @param timestamp Unix time in seconds, by the store's clock
  * @throws `BusinessApiError` with code `secret_unavailable`
@@ -40,10 +39,10 @@ export function makeRequest(
   return { url, headers: { ...own, ...headers }, body }
 }
 
-/** The parts of a delivery needed to build a request. */
+/** The parts of a delivery that are needed to build its request. */
 export type Sendable = Omit<ClaimedDelivery, 'id' | 'attempt'>
 
-/** Removes custom headers that have the same name as one of ours, ignoring case. A sender would send both. */
+/** Drops custom headers whose name matches one of ours, ignoring case. Otherwise the sender would send both. */
 function without(
   headers: WebhookRequest['headers'],
   own: WebhookRequest['headers'],
@@ -52,29 +51,29 @@ function without(
   return Object.fromEntries(Object.entries(own).filter(([name]) => !names.has(name.toLowerCase())))
 }
 
-/** Maximum duration of an attempt in milliseconds. The built-in sender times out earlier, after 10 seconds. */
+/** Hard limit for an attempt, in milliseconds. The built-in sender already times out after 10 seconds. */
 export const ATTEMPT_MAX_MS = 12_000
 
-/** How long a sender may take to end an interrupted attempt, in milliseconds. After that we stop waiting for it. */
+/** How long to wait for a sender to stop after an interrupt, in milliseconds. */
 export const INTERRUPT_MAX_MS = 500
 
-/** Lets a loop interrupt all of its attempts at once. */
+/** Allows a loop to interrupt all of its attempts at once. */
 export interface Interruption {
-  /** The signal passed to senders. */
+  /** The signal that is passed to senders. */
   readonly signal: AbortSignal
   /**
-   * Callbacks that run right after the signal is aborted. They aren't listeners on the signal because Node scans all of
-   * a signal's listeners whenever one is added or removed.
+   * Callbacks to run right after the signal is aborted. We don't add them to the signal because Node does a linear scan
+   * of a signal's listeners on every add and remove.
    */
   readonly listeners: Set<() => void>
   interrupt(): void
 }
 
-/** Creates an interruption. Can be used for any number of attempts. */
+/** Creates an interruption that any number of attempts can share. */
 export function createInterruption(): Interruption {
   const controller = new AbortController()
   const listeners = new Set<() => void>()
-  // A sender may add a listener for each attempt. Node would warn about a memory leak at the eleventh.
+  // Senders may add one listener per attempt, and by default Node warns about a possible leak at 11.
   setMaxListeners(0, controller.signal)
   return {
     signal: controller.signal,
@@ -87,11 +86,11 @@ export function createInterruption(): Interruption {
 }
 
 /**
- * Makes one attempt. The attempt fails if the sender throws, never responds, or resolves with something that
- * isn't a response.
+ * Makes a single attempt. It fails if the sender throws, never responds, or resolves with something other than
+ * a response.
  *
- * @param onError called with errors from a faulty sender
- * @throws any error thrown by `onError`
+ * @param onError called with any error caused by a faulty sender
+ * @throws whatever `onError` throws
  */
 export function attempt(
   sender: WebhookSender,
@@ -99,7 +98,7 @@ export function attempt(
   { signal, listeners }: Interruption,
   onError: (error: unknown) => void,
 ): Promise<WebhookAnswer> {
-  // A single promise, because racing two promises inside an async function took as long as signing the request.
+  // Use a single promise. Racing two promises in an async function took as long as signing the request.
   return new Promise((resolve, reject) => {
     const begunAt = performance.now()
     let timer = setTimeout(end, ATTEMPT_MAX_MS, 'timeout')
@@ -111,7 +110,7 @@ export function attempt(
       timer = setTimeout(end, INTERRUPT_MAX_MS, 'interrupted')
     }
 
-    /** @param given the sender's result, or an error if the sender didn't finish */
+    /** @param given the sender's response, or an error code if it didn't finish */
     function end(given: WebhookAnswer | string): void {
       if (isEnded) return
       const durationMs = performance.now() - begunAt
@@ -123,7 +122,7 @@ export function attempt(
       resolve(answer)
     }
 
-    /** Custom senders might resolve with anything. */
+    /** Custom senders can resolve with anything. */
     function endAnswered(answer: WebhookAnswer): void {
       if (typeof answer !== 'object' || answer === null)
         throw new TypeError('Cannot read the result of the sender')

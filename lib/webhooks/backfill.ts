@@ -1,48 +1,46 @@
 import type { AuditedRequest } from '../access/audit.ts'
 import type { BackfillType } from '../resources/backfill.ts'
 
-/** A request to backfill part of the events of one type to an endpoint. */
+/** A request to backfill one batch of events of one type to an endpoint. */
 export interface BackfillRequest extends AuditedRequest {
   readonly endpointId: string
   readonly type: BackfillType
-  /** The template for the event bodies. See `backfillTemplate`. */
+  /** Template for the event bodies. See `backfillTemplate`. */
   readonly template: string
-  /** The `next` of the previous part for the same type, or `null` to start with the oldest record. */
+  /** `next` from the previous batch of the same type, or `null` to start with the oldest record. */
   readonly after: string | null
-  /** Maximum number of records to read, which keeps each part short. */
+  /** Maximum number of records to read. Keeps each batch short. */
   readonly limit: number
 }
 
 /**
- * The result of one part.
+ * The result of one batch.
  *
- * - `done`: all `examined` records have an event for the endpoint.
- * - `not_enabled`: the endpoint is paused or disabled, so nothing was written.
- * - `not_wanted`: the endpoint isn't subscribed to the type, so nothing was written.
+ * - `done`: the endpoint has an event for each of the `examined` records.
+ * - `not_enabled`: nothing was written because the endpoint is paused or disabled.
+ * - `not_wanted`: nothing was written because the endpoint isn't subscribed to the type.
  */
 export type BackfillOutcome =
   | {
       readonly outcome: 'done'
       readonly examined: number
-      /** Number of events created by this call. The rest were created by an earlier part or along with the record. */
+      /** Number of events created by this call. The remaining ones already existed. */
       readonly events: number
-      /** The `after` of the next part, or `null` if there are no more records. */
+      /** `after` for the next batch, or `null` if there are no more records. */
       readonly next: string | null
     }
   | { readonly outcome: 'not_enabled' | 'not_wanted' }
 
-/** The part of a store that handles backfills. */
+/** The backfill methods of a store. */
 export interface BackfillStore {
   /**
-   * Creates an event from the current state of each record, in order of record id. Each event has one delivery to the
-   * given endpoint and isn't sent to any other. Event ids are derived from the endpoint, type and record, so running
-   * the same part again creates nothing as long as the event is kept. Records are skipped if their creation event
-   * already has a delivery to the endpoint that is delivered, pending or sending.
-   *
-   * Deliveries are due immediately but come after all other deliveries of the organization. See `ClaimStore.claim`.
-   *
-   * `details.events` of the audit entry is the total number of events from all calls with that entry. If a call creates
-   * no events, no entry is written.
+   * Creates one event per record from the record's current state, ordered by record id. Each event is delivered to the
+   * given endpoint only. Event ids are derived from the endpoint, type and record, so this is idempotent for as long as
+   * the events are retained. A record is skipped if its creation event has a delivery to the endpoint that is
+   * delivered, pending or sending.
+   * The deliveries are due immediately, but the organization's other deliveries come first. See `ClaimStore.claim`.
+   * `details.events` in the audit entry is the total across all calls that use the entry. No entry is written if no
+   * events were created.
    *
    * @returns the outcome, or `null` if the endpoint doesn't exist
    */

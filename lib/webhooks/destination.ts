@@ -4,25 +4,24 @@ import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
 
-// Decides whether a webhook may be sent to a destination. We check when an endpoint is registered, so customers
-// find out about mistakes right away, and again at every attempt, since the name might resolve to a different
-// address by then.
+// Decides whether we may send webhooks to a destination. Checked at registration so customers find out about mistakes
+// right away, and again before each attempt since DNS may have changed in the meantime.
 
-/** Options for allowed webhook destinations. The developer settings and the sender should get the same options. */
+/** Options for allowed webhook destinations. Pass the same options to the developer settings and the sender. */
 export interface DestinationOptions {
   /**
-   * Address ranges to reject in addition to everything outside the public internet, for example `198.51.100.0/24`,
-   * `fd12::/16` or `203.0.113.7`. They are rejected even with `allowPrivateNetworks`. Defaults to none.
+   * Additional address ranges to block, for example `198.51.100.0/24`, `fd12::/16` or `203.0.113.7`. These are blocked
+   * even with `allowPrivateNetworks`. Defaults to `[]`. Anything outside the public internet is blocked by default.
    */
   refuseAddresses?: readonly string[] | undefined
   /**
-   * Allows addresses in private networks, including this machine. Meant for development. Names that don't resolve
-   * are then reported with a separate error. Defaults to `false`.
+   * If `true`, allows private networks and localhost. Meant for development. Hostnames that don't resolve are then
+   * reported with their own error. Defaults to `false`.
    */
   allowPrivateNetworks?: boolean | undefined
   /** Allows `http:` URLs and port 80. Defaults to `false`. */
   allowHttp?: boolean | undefined
-  /** Allows both `http:` and private networks. Don't use this in production. Defaults to `false`. */
+  /** If `true`, allows both `http:` and private networks. Not for production. Defaults to `false`. */
   localDevelopment?: boolean | undefined
 }
 
@@ -34,19 +33,19 @@ export const DESTINATION_NAMES: Names<DestinationOptions> = {
   localDevelopment: true,
 }
 
-/** The options after validation and parsing. */
+/** The parsed options. */
 export interface DestinationRules {
   readonly allowPrivateNetworks?: boolean
   readonly allowHttp?: boolean
   readonly refusedRanges?: readonly AddressRange[]
 }
 
-/** A destination that webhooks can't be sent to. */
+/** A destination that isn't allowed. */
 export interface RefusedDestination {
   readonly allowed: false
-  /** The reason shown to the customer, either {@link DESTINATION_NOT_ALLOWED} or the rule that the URL violates. */
+  /** The reason to show to customers, which is either {@link DESTINATION_NOT_ALLOWED} or the violated URL rule. */
   readonly reason: string
-  /** The reason for operators only. It includes the address and range, which reveals the internal network. */
+  /** The reason for operators. Includes the address and range, which reveal details about the internal network. */
   readonly detail: string
 }
 
@@ -57,8 +56,8 @@ export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * The only reason customers get to see for rejected addresses and names that don't exist. Anything more precise would
- * reveal details of the service's own network, for example which private names exist.
+ * The only reason customers ever see for blocked addresses and nonexistent hostnames. Any more detail would leak
+ * information about our network, such as which internal hostnames exist.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
 
@@ -91,10 +90,10 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
   })
 }
 
-/** Checks a URL without a DNS lookup. Even if the name is allowed, it may resolve to an address that isn't. */
+/** Checks a URL without resolving its hostname. The address still has to be checked after resolving. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
   const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
-  // Check the length again, since non-ASCII characters get longer when encoded.
+  // Check the length again because non-ASCII characters get longer when encoded.
   if (!url || url.href.length > URL_MAX_LENGTH) {
     return refuseUrl(`must be a URL of at most ${URL_MAX_LENGTH} characters`)
   }
@@ -117,23 +116,23 @@ function parseUrl(text: string): URL | null {
   }
 }
 
-/** System services use lower ports. A mail server or printer could mistake lines of our request for commands. */
+/** Lower ports belong to system services. A mail server or printer might interpret parts of our request as commands. */
 const FREE_PORTS_FROM = 1024
 
 function isAllowedPort({ port }: URL, { allowHttp }: DestinationRules): boolean {
-  // The port is empty if it's the protocol's default.
+  // The port is empty if it's the scheme's default.
   if (port === '' || port === '443') return true
   return Number(port) >= FREE_PORTS_FROM || (port === '80' && allowHttp === true)
 }
 
-/** Returns the host of a URL without brackets and trailing dots. */
+/** Returns a URL's hostname without brackets and trailing dots. */
 export function readHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$|\.+$/g, '')
 }
 
 /**
- * Top-level domains that never exist in public DNS but are used in private networks (RFC 6762, appendix G, and RFC
- * 8375). Other private names are detected by the addresses they resolve to.
+ * Top-level domains that are only used in private networks (RFC 6762, appendix G, and RFC 8375). All other private
+ * hostnames are caught when we check the addresses they resolve to.
  */
 const PRIVATE_DOMAINS = new Set(
   'localhost local localdomain internal intranet private corp home lan arpa'.split(' '),
@@ -141,8 +140,8 @@ const PRIVATE_DOMAINS = new Set(
 
 function judgeHost(host: string, options: DestinationRules): DestinationVerdict {
   if (host === '') return refuse('the URL has no host')
-  // The URL parser has already normalized all spellings. For example, 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are
-  // all 127.0.0.1 by now.
+  // The URL parser has normalized the hostname at this point. For example, 0x7f.1, 2130706433, 127。0。0。1 and
+  // %31%32%37.1 have all become 127.0.0.1.
   if (parseAddress(host)) return judgeAddress(host, options)
   if (options.allowPrivateNetworks) return ALLOWED
   const labels = host.split('.')
@@ -150,12 +149,12 @@ function judgeHost(host: string, options: DestinationRules): DestinationVerdict 
   return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
 }
 
-/** Checks an address in the system's notation. Any other string is rejected. */
+/** Checks an IP address. Anything that isn't a canonical address is rejected. */
 export function judgeAddress(
   address: string,
   { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
 ): DestinationVerdict {
-  // An address with a zone is link-local, so it can only be allowed by `allowPrivateNetworks`.
+  // Addresses with a zone are always link-local, so only `allowPrivateNetworks` can allow them.
   const parsed = parseAddress(allowPrivateNetworks ? address.replace(/%.*$/, '') : address)
   if (!parsed) return refuse(`'${address}' is not an address`)
   const range =
@@ -164,9 +163,9 @@ export function judgeAddress(
 }
 
 /**
- * Checks all addresses of a name. If any of them is rejected, so is the name. A name with both public and private
- * addresses is a mistake at best. At worst it's an attack that makes the connection to the public address fail so that
- * the private one is tried next.
+ * Checks all addresses that a hostname resolves to, and rejects the hostname if any address is blocked. Mixing public
+ * and private addresses is a mistake at best. At worst it's an attack, where the connection to the public address fails
+ * on purpose so that we try the private one.
  */
 export function judgeAddresses(
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -180,9 +179,9 @@ export function judgeAddresses(
 }
 
 /**
- * Checks a name that failed to resolve. If the name doesn't exist, the result is the same as for a rejected address.
- * Otherwise strangers could find out which names exist in the service's network. If the name servers failed, nothing is
- * revealed and the name is allowed.
+ * Checks a hostname that failed to resolve. A nonexistent name gets the same result as a blocked address, to avoid
+ * revealing which names exist in our network. If the DNS servers failed, the hostname is allowed because the failure
+ * reveals nothing.
  */
 export function judgeUnresolved(
   hostname: string,
@@ -193,19 +192,19 @@ export function judgeUnresolved(
   return refuse(`${hostname} does not resolve: ${error instanceof Error ? error.message : error}`)
 }
 
-/** Timeout for resolving a name at registration, in milliseconds. It's short because an administrator is waiting. */
+/** DNS timeout at registration, in milliseconds. Kept short because someone is waiting. */
 const REGISTRATION_LOOKUP_MS = 2000
 
 /**
- * Checks the URL of an endpoint at registration. If the name doesn't resolve in time or its name servers fail, the URL
- * is accepted, since every attempt checks it again.
+ * Checks an endpoint's URL at registration. The URL is accepted if resolving its hostname times out or fails on the DNS
+ * server, since we check again before each attempt.
  */
 export async function judgeDestination(
   text: string,
   options: DestinationRules & {
-    /** Defaults to `publicLookup`. */
+    /** The DNS lookup. Defaults to `publicLookup`. */
     lookup?: Lookup | undefined
-    /** How long to wait for the lookup before the URL is accepted, in milliseconds. Defaults to 2000. */
+    /** How long to wait for the lookup before accepting the URL, in milliseconds. Defaults to 2000. */
     lookupTimeoutMs?: number | undefined
   } = {},
 ): Promise<DestinationVerdict> {
@@ -222,15 +221,15 @@ export async function judgeDestination(
   return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
-/** Maximum number of addresses to use per name. A DNS response can contain thousands, and we have to check each one. */
+/** Maximum number of addresses to use per hostname. A DNS response can have thousands, and we check each one. */
 const ADDRESSES_MAX = 64
 
-/** Resolves a name to its first 64 addresses. Rejects with the lookup's error, or if there are no addresses. */
+/** Resolves a hostname to at most 64 addresses. Rejects if the lookup fails or finds no addresses. */
 export function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A lookup that doesn't support `all` returns a single address as a string.
+      // If a custom lookup doesn't support `all`, we get a single address as a string.
       else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))

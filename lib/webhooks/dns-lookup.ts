@@ -10,27 +10,27 @@ import { Resolver } from 'node:dns/promises'
 import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 
-/** Options of {@link createPublicLookup}. */
+/** Options for {@link createPublicLookup}. */
 export interface PublicLookupOptions {
-  /** Addresses of the name servers. Defaults to the system's name servers. */
+  /** DNS server addresses. Defaults to the system's DNS servers. */
   readonly servers?: readonly string[] | undefined
-  /** Timeout per name server and try, in milliseconds. There are two tries. Defaults to 2000. */
+  /** Timeout per server and try, in milliseconds. Each server is tried twice. Defaults to 2000. */
   readonly timeoutMs?: number | undefined
-  /** The system's lookup. Defaults to `dns.lookup`. */
+  /** The system lookup to fall back to. Defaults to `dns.lookup`. */
   readonly system?: Lookup | undefined
 }
 
-/** Resolves a name to all of its addresses. Either `dns.lookup` or a function with the same parameters. */
+/** Resolves a hostname to all of its addresses. Takes the same arguments as `dns.lookup`. */
 export type Lookup = (
   hostname: string,
   options: LookupAllOptions,
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void
 
-/** Error codes for names that don't exist or don't have an address. */
+/** Error codes for nonexistent hostnames and hostnames with no addresses. */
 const NOT_THERE = new Set<unknown>([NOTFOUND, NODATA])
 
-/** Returns `true` if a lookup failed because the name doesn't exist. */
+/** Returns `true` if the lookup failed because the hostname doesn't exist. */
 export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
@@ -38,14 +38,13 @@ export function isNotThere(error: unknown): boolean {
 const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, system: true }
 
 /**
- * Creates a lookup for untrusted host names that queries the name servers directly. `dns.lookup` uses Node's pool of
- * four threads, which it shares with file access, so a few endpoints with unresponsive name servers could slow down all
- * other endpoints and your application.
+ * Creates a lookup for untrusted hostnames that queries DNS servers directly. `dns.lookup` runs on Node's default pool
+ * of four threads, which is also used for file I/O, so a handful of endpoints with unresponsive DNS servers could slow
+ * down every other endpoint and your application.
+ * If DNS doesn't know a hostname, we fall back to the system lookup because the name may be in the hosts file. System
+ * lookups run one at a time.
  *
- * A name that no name server knows may still be in the hosts file. Such names are looked up by the system, one
- * at a time.
- *
- * @param options the name servers, their timeout and the system's lookup
+ * @param options DNS servers, timeout and system lookup
  * @example
  * ```ts
  * const sender = createWebhookSender({ lookup: createPublicLookup({ servers: ['9.9.9.9'] }) })
@@ -78,7 +77,7 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
 
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
-    // If the system doesn't respond, the next name has to wait for a few seconds at most.
+    // If the system lookup hangs, let the next one start after the timeout.
     lastAsked = Promise.race([asked.catch(() => {}), sleep(timeoutMs, { keepsAlive: false })])
     return asked
   }
@@ -91,12 +90,12 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
   }
 }
 
-/** The default lookup for untrusted names. */
+/** The default lookup for untrusted hostnames. */
 export const publicLookup: Lookup = createPublicLookup()
 
 /**
- * Reads the `lookup` option. Defaults to {@link publicLookup}, or to the system's lookup if private
- * networks are allowed.
+ * Validates the `lookup` option. Defaults to {@link publicLookup}, or the system lookup if private networks
+ * are allowed.
  *
  * @throws `TypeError` if it's not a function
  */
@@ -105,7 +104,7 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
   return readFunction('lookup', given) ?? byDefault
 }
 
-/** How long to wait for the other address family, in milliseconds. Some name servers never answer IPv6 queries. */
+/** How long to wait for the second address family, in milliseconds. Some DNS servers never respond to IPv6 queries. */
 const OTHER_FAMILY_MS = 200
 
 async function settleBoth(
@@ -116,7 +115,7 @@ async function settleBoth(
   const first = Promise.any([four, six].map(async (family) => isFound(await family) || Promise.reject()))
   const enough = first.then(() => sleep(OTHER_FAMILY_MS, { keepsAlive: false })).then(() => [])
   const both = Promise.allSettled([Promise.race([four, enough]), Promise.race([six, enough])])
-  // This rejects if neither family is found. We can ignore it because `both` has the error.
+  // Rejects if neither family resolves. Safe to ignore because `both` has the error.
   enough.catch(() => {})
   return both
 }
@@ -125,7 +124,7 @@ function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): Loo
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []
 }
 
-/** Returns `true` if no name server knows the name or if none can be reached. */
+/** Returns `true` if DNS doesn't know the hostname or no DNS server can be reached. */
 function isForSystem(result: PromiseSettledResult<string[]>): boolean {
   return result.status === 'fulfilled' || isNotThere(result.reason) || result.reason?.code === CONNREFUSED
 }

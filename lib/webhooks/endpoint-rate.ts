@@ -1,6 +1,6 @@
-// The delivery rate of an endpoint that rejects deliveries. This decides how long it backs off, how the rate is
-// learned, and when the endpoint is unlimited again. sql/44-endpoint-rates.sql implements the same rules in PostgreSQL.
-// test/postgres/endpoint-rates.test.ts compares the two.
+// Rate limiting for endpoints that reject deliveries: how long an endpoint backs off, how its rate is learned, and when
+// the limit is lifted. sql/44-endpoint-rates.sql has the same rules, and test/postgres/endpoint-rates.test.ts makes
+// sure the two match.
 //
 // | state       | begins                                       | a claim may take                                |
 // |-------------|----------------------------------------------|-------------------------------------------------|
@@ -9,86 +9,87 @@
 // | paced       | when the probe succeeds                      | what the rate allows in 0.1 s, but at least one |
 // | down        | when a probe fails after 450 s of waiting    | everything, deliveries then run out of attempts |
 //
-// The rate starts at 0.8/s. Until the first rejection, each success increases it by 10 %, but it can't more than double
-// within a second. Each rejection reduces it by a quarter, and after that each success adds 0.3 %. Successes only count
-// while deliveries are waiting for their turn, so an unused rate doesn't change. If another rejection follows soon, the
-// receiver is probably counting over a longer period, so the rate is limited to what it has accepted since the previous
-// one. We simulated receivers with limits from 0.1/s to 50/s using intervals, windows and buckets. 1 to 8 % of a few
-// hundred requests were rejected, and 70 to 95 % of the receiver's limit was used. Every process adds an initial burst
-// of four. A receiver that rejects at random looks like one with a limit. After ten simulated hours, a receiver
-// rejecting 1 in 100 was left with 4 deliveries per second, 1 in 20 with 0.4, and 1 in 5 with 0.07.
+// The rate starts at 0.8/s. Before the first rejection, each success adds 10 %, but the rate can't more than double
+// within a second. A rejection cuts the rate by 25 %, and from then on each success adds 0.3 %. Successes only count
+// while there is a backlog, so the rate doesn't change while it isn't needed. If rejections come in quick
+// succession, the receiver probably counts over a longer window, so we cap the rate at what it accepted since the
+// previous rejection.
+// In simulations with interval, window and bucket limits from 0.1/s to 50/s, 1 to 8 % of a few hundred requests were
+// rejected and we used 70 to 95 % of the limit. Each process adds an initial burst of four. We can't tell random
+// rejections from a limit: after ten simulated hours, a receiver that rejects 1 in 100 was down to 4 deliveries per
+// second, 1 in 20 to 0.4, and 1 in 5 to 0.07.
 
-/** Minimum and maximum of an endpoint's `maxPerSecond`. */
+/** Bounds for an endpoint's `maxPerSecond`. */
 export const MAX_PER_SECOND_BOUNDS = { min: 0.01, max: 1000 } as const
 
-/** Minimum and maximum wait after a rejection, in milliseconds. The wait doubles with each failed probe. */
+/** Bounds for the wait after a rejection, in milliseconds. Each failed probe doubles the wait. */
 const WAIT_MIN_MS = 1000
 const WAIT_MAX_MS = 60 * 60 * 1000
-/** If a probe fails after this much waiting since the last success, the endpoint is down, in milliseconds. */
+/** If a probe fails after waiting this long in total since the last success, the endpoint is down. In milliseconds. */
 const PATIENCE_MS = 450_000
-/** Value of `waitedMs` while an endpoint is down. */
+/** `waitedMs` of an endpoint that is down. */
 const DOWN = Number.POSITIVE_INFINITY
-/** Rate after the first successful probe and rate at which an endpoint becomes unlimited, in deliveries per second. */
+/** Deliveries per second after the first successful probe, and the rate at which we lift the limit. */
 const START = 0.8
 const UNLIMITED = 1000
-/** How much of the rate is added per success, before the first rejection and after it. */
+/** Relative increase per success, before and after the first rejection. */
 const RISE_FAST = 0.1
 const RISE = 0.003
-/** Maximum increase per success in deliveries per second. With this, the rate can at most double within a second. */
+/** Maximum increase per success, in deliveries per second. Keeps the rate from more than doubling within a second. */
 const RISE_MAX = 0.7
-/** Multiplier for the rate after a rejection. */
+/** Multiplier applied to the rate after a rejection. */
 const CUT = 0.75
-/** How far the rate must exceed that of the last rejection to rise fast again, as a multiplier. */
+/** Once the rate exceeds the last rejection's rate by this factor, fast increases resume. */
 const BEYOND = 1.25
-/** Multiplier for the last wait when backing off again. A few unlucky probes shouldn't slow it down for good. */
+/** Multiplier for the previous wait on a new back-off, so a few unlucky probes don't slow an endpoint down for good. */
 const EASE = 0.7
-/** A second rejection is considered soon within this many waits. */
+/** Two rejections within this many waits of each other are considered close together. */
 const SOON = 3
-/** Minimum rate, as a share of one probe per wait. */
+/** Minimum rate, as a fraction of one delivery per wait. */
 const FLOOR = 0.5
-/** The time for which a claim can use up the rate in advance, in seconds. */
+/** How far in advance a claim may use up the rate, in seconds. */
 const BURST_S = 0.1
-/** Number of consecutive failures, not counting rejections, after which the endpoint is considered down. */
+/** Number of consecutive failures (not counting rejections) before an endpoint is considered down. */
 const FAILURES_MAX = 10
 
-/** What we know about an endpoint's rate. All times are in milliseconds of the store's clock. */
+/** An endpoint's rate state. All times are milliseconds on the store's clock. */
 export interface EndpointRate {
-  /** The limit set by the organization, if any. */
+  /** The organization's own limit, if any. */
   readonly maxPerSecond: number | null
-  /** Deliveries per second, or `null` if no rate has been learned. */
+  /** Deliveries per second, or `null` if we haven't learned a rate. */
   rate: number | null
-  /** The rate at the last rejection, or `null` while the rate rises fast. */
+  /** The rate at the last rejection, or `null` while rising fast. */
   ceiling: number | null
-  /** Time of the last rejection that counted, and number of successes since then. */
+  /** Time of the last counted rejection, and the number of successes since then. */
   rejectedAt: number
   accepted: number
-  /** The last wait, and the sum since the last success, which is 0 unless backing off and infinite while down. */
+  /** The last wait, and the total since the last success, which is 0 unless backing off, and infinite while down. */
   waitMs: number
   waitedMs: number
-  /** No deliveries are claimed before this time. */
+  /** Claims take nothing before this time. */
   nextAt: number
-  /** Claim token of the last probe. The probe is active as long as this claim. */
+  /** Claim token of the last probe. The probe lasts as long as the claim. */
   probe: string | null
 }
 
-/** The results of an endpoint's attempts that were written together. */
+/** One endpoint's results from a single write. */
 export interface RateResults {
   readonly successes: number
   readonly tokens: readonly string[]
-  /** Start of the latest successful and the latest rejected attempt, or `null` if there was none. */
+  /** When the latest successful and the latest rejected attempt started, or `null`. */
   readonly successAt: number | null
   readonly rejectionAt: number | null
-  /** `true` if any attempt failed or was rejected. */
+  /** `true` if any attempt failed, including rejections. */
   readonly hasFailure: boolean
-  /** The longest wait requested by a rejection, in milliseconds. */
+  /** The longest `Retry-After` among the rejections, in milliseconds. */
   readonly askedMs: number
-  /** Number of consecutive failures of the endpoint before these results. */
+  /** The endpoint's number of consecutive failures before these results. */
   readonly failures: number
-  /** `true` if the endpoint has due deliveries that aren't claimed by any process. */
+  /** `true` if the endpoint has a backlog, meaning due deliveries that no process has claimed. */
   readonly hasDue: boolean
 }
 
-/** Creates the rate of an endpoint that has no results yet. */
+/** Creates the initial rate for an endpoint. */
 export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
   const never = Number.NEGATIVE_INFINITY
   return {
@@ -107,7 +108,7 @@ export function createEndpointRate(maxPerSecond: number | null): EndpointRate {
 /**
  * Returns how many deliveries a claim may take.
  *
- * @param isProbing whether the claim of the last probe is still active
+ * @param isProbing whether the last probe's claim is still active
  */
 export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number): number {
   if (known.nextAt > now) return 0
@@ -116,7 +117,7 @@ export function allowanceOf(known: EndpointRate, isProbing: boolean, now: number
 }
 
 /**
- * Updates the rate after a claim has taken deliveries.
+ * Updates the rate after deliveries have been claimed.
  *
  * @param token the claim's token
  * @returns milliseconds until the next delivery or probe is allowed, or `null` if unknown
@@ -128,8 +129,8 @@ export function spend(known: EndpointRate, taken: number, token: string, now: nu
 }
 
 /**
- * Updates the rate with the results of attempts. Results of attempts that started before the last counted rejection are
- * ignored, so a burst that was already on its way counts as one rejection. While backing off, only the probe can fail.
+ * Updates the rate after attempts have finished. Attempts that started before the last counted rejection are ignored,
+ * so a burst that was already in flight counts as one rejection. While backing off, only the probe can fail.
  *
  * @returns `false` if the endpoint is unlimited again
  */
@@ -201,7 +202,7 @@ function backOff(known: EndpointRate, askedMs: number, now: number): void {
     known.ceiling = known.rate
     known.rate = Math.max(lower, Math.min(known.rate, (FLOOR * 1000) / known.waitMs))
   }
-  // Start with slightly less than the wait that worked last time, but no more than the time per delivery at this rate.
+  // Start slightly below the last wait that worked, but don't wait longer than one delivery takes at the current rate.
   const lastMs = known.rate === null ? 0 : Math.min(known.waitMs * EASE, 1000 / known.rate)
   known.waitMs = Math.min(WAIT_MAX_MS, Math.max(WAIT_MIN_MS, askedMs, lastMs))
   known.waitedMs = known.waitMs

@@ -7,44 +7,44 @@ import { ENDPOINT_CHOICES, type EndpointChoices, type SentChoice } from './endpo
 /**
  * - `enabled`: events are sent.
  * - `paused`: deliveries stay pending until the endpoint is resumed.
- * - `disabled`: deliveries are marked as skipped and can be recovered later.
+ * - `disabled`: deliveries are skipped, and can be recovered later.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
-/** A webhook endpoint as seen by an administrator, without its signing secret and header values. */
+/** A webhook endpoint as administrators see it, without its signing secret and header values. */
 export interface WebhookEndpoint extends EndpointChoices {
   /** `we_<ulid>` */
   readonly id: string
-  /** Number of times the endpoint has been updated, including its header values. */
+  /** Incremented on every update, including header changes. */
   readonly version: number
-  /** Names of the organization's custom headers, which are sent with every attempt. */
+  /** Names of the endpoint's custom headers, which are sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
-  /** Why the endpoint is disabled: `administrator`, `gone` (responded with 410) or `failing`. Otherwise `null`. */
+  /** `administrator`, `gone` (responded with 410) or `failing`. `null` unless disabled. */
   readonly disabledReason: string | null
-  /** Time of the first failure since the last success, or `null` if there was none. */
+  /** When the first failure since the last success happened, or `null` if there were no failures. */
   readonly failingSince: string | null
   /** Number of failed attempts since the last success. */
   readonly failures: number
-  /** When the previous secret stops signing after a rotation, or `null` if there is only one secret. */
+  /** When the previous secret expires after a rotation, or `null` if there's only one secret. */
   readonly previousSecretExpiresAt: string | null
   readonly createdAt: string
 }
 
-/** The properties of a removed endpoint that are kept for its delivery log. */
+/** What we keep of a removed endpoint to display its delivery log. */
 export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'createdAt'>
 
-/** A new endpoint as passed to a store. */
+/** A new endpoint, as passed to a store. */
 export interface EndpointRecord
   extends EndpointChoices,
     Pick<WebhookEndpoint, 'id' | 'headerNames' | 'createdAt'> {
-  /** The sealed custom headers including values, or `null` if there are none. */
+  /** The sealed custom headers (names and values), or `null` if there aren't any. */
   readonly sealedHeaders: string | null
-  /** The sealed signing secret. Stores never see the plain secret. */
+  /** The sealed signing secret. Stores never see the secret itself. */
   readonly sealedSecret: string
 }
 
-/** Fields of an endpoint that are passed to attempts unchanged. */
+/** Endpoint fields that are passed to attempts as is. */
 type SentField = 'headerNames' | 'sealedHeaders' | SentChoice
 
 /** All {@link SentField}s. */
@@ -54,13 +54,13 @@ export const SENT_FIELDS: readonly SentField[] = [
   ...ENDPOINT_CHOICES.flatMap((choice) => ('isSent' in choice ? [choice.field as SentChoice] : [])),
 ]
 
-/** The data of an endpoint that is needed to make an attempt. */
+/** The endpoint data needed to make an attempt. */
 export interface EndpointTarget extends Pick<EndpointRecord, SentField> {
-  /** The sealed secrets, current one first. There are two during the overlap of a rotation. */
+  /** The sealed secrets, newest first. There are two during a rotation's overlap period. */
   readonly sealedSecrets: readonly string[]
 }
 
-/** The data needed to send a test delivery. */
+/** The endpoint data needed to send a test delivery. */
 export interface TestTarget extends EndpointTarget, Pick<EndpointRecord, 'types'> {
   /** The store's current time in milliseconds since 1970. */
   readonly storeTime: number
@@ -68,20 +68,20 @@ export interface TestTarget extends EndpointTarget, Pick<EndpointRecord, 'types'
 
 /** New headers for an endpoint. */
 export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
-  /** The sealed headers that this change is based on. If the endpoint's headers are different, nothing is changed. */
+  /** The sealed headers this change is based on. If they don't match the current ones, nothing is changed. */
   readonly replaces: string | null
 }
 
-/** The fields of an endpoint that can be changed. Absent fields remain unchanged. */
+/** The endpoint fields to change. Missing fields stay unchanged. */
 export interface EndpointChanges extends Partial<EndpointChoices> {
   readonly headers?: HeaderChange
 }
 
 /**
- * The outcome of a change and the resulting endpoint.
+ * The outcome of an update, along with the resulting endpoint.
  *
- * - `changed`: the values were applied, either now or by an earlier call.
- * - `conflict`: the endpoint was changed by another call in the meantime, so nothing was changed.
+ * - `changed`: the values are applied, either by this call or an earlier one.
+ * - `conflict`: nothing was changed because another call changed the endpoint in the meantime.
  */
 export interface EndpointChangeOutcome {
   readonly outcome: 'changed' | 'conflict'
@@ -91,7 +91,7 @@ export interface EndpointChangeOutcome {
 /** A request to create an endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Maximum number of endpoints of the organization, including the new one. */
+  /** Maximum number of endpoints in the organization, including this one. */
   readonly limit: number
 }
 
@@ -104,44 +104,43 @@ export interface EndpointRemoval extends AuditedRequest {
 export interface EndpointChange extends AuditedRequest {
   readonly endpointId: string
   readonly changes: EndpointChanges
-  /** The version this change is based on. If the endpoint has another one, nothing is changed. Optional. */
+  /** The expected version. If the endpoint has a different version, nothing is changed. */
   readonly replaces?: number | undefined
 }
 
-/** A request to change the state of an endpoint. */
+/** A request to change an endpoint's state. */
 export interface EndpointMove extends AuditedRequest {
   readonly endpointId: string
   readonly state: EndpointState
-  /** The states in which the change is allowed. In any other state, nothing happens. */
+  /** States from which the change is allowed. In any other state this is a no-op. */
   readonly from: readonly EndpointState[]
 }
 
-/** A request to rotate the signing secret of an endpoint. */
+/** A request to rotate an endpoint's signing secret. */
 export interface SecretReplacement extends AuditedRequest {
   readonly endpointId: string
-  /** Id of this rotation. An endpoint accepts it only once. Stored in the audit entry's `details.changeId`. */
+  /** Id of this rotation. An endpoint accepts each id only once. Stored in the audit entry as `details.changeId`. */
   readonly changeId: string
   readonly sealedSecret: string
-  /** How long the previous secret continues to sign, in milliseconds by the store's clock. `0` for not at all. */
+  /** How long the previous secret keeps signing, in milliseconds by the store's clock. `0` to stop right away. */
   readonly overlapMs: number
 }
 
 /**
- * The outcome of a rotation and the resulting endpoint.
+ * The outcome of a rotation, along with the resulting endpoint.
  *
- * - `rotated`: the given secret is the current one now. This includes the case that an earlier call succeeded but its
- *   result was lost.
- * - `already_exists`: a rotation with the same id but a different secret was made before, so nothing was changed.
+ * - `rotated`: the given secret is now current. Also returned if an earlier call succeeded but its result was lost.
+ * - `already_exists`: nothing was changed because the id was already used to rotate to a different secret.
  */
 export interface SecretRotation {
   readonly outcome: 'rotated' | 'already_exists'
   readonly endpoint: WebhookEndpoint
 }
 
-/** The credentials of an endpoint as stored. */
+/** An endpoint's credentials as stored. */
 export interface SealedForms {
   readonly sealedSecret: string
-  /** The secret before the last rotation, or `null` if there was none or if it was erased after the overlap. */
+  /** The secret before the last rotation, or `null` if there was none or it was erased after the overlap period. */
   readonly previousSealedSecret: string | null
   readonly sealedHeaders: string | null
 }
@@ -150,43 +149,43 @@ export interface SealedForms {
 export interface SealedEndpoint extends SealedForms {
   readonly organizationId: string
   readonly endpointId: string
-  /** The header names. They are needed to open the sealed headers. */
+  /** The header names, needed to open the sealed headers. */
   readonly headerNames: readonly string[]
-  /** `true` if there is a previous secret and its overlap is over, by the store's clock. */
+  /** `true` if there is a previous secret whose overlap period has ended, by the store's clock. */
   readonly isPreviousExpired: boolean
 }
 
-/** A request to replace the stored form of an endpoint's credentials without changing the credentials themselves. */
+/** A request to re-encrypt an endpoint's stored credentials. The credentials themselves don't change. */
 export interface SealedExchange {
   readonly organizationId: string
   readonly endpointId: string
   readonly from: SealedForms
-  /** If `previousSealedSecret` is `null`, an expired previous secret is dropped. */
+  /** Set `previousSealedSecret` to `null` to drop an expired secret. */
   readonly to: SealedForms
 }
 
 // --- Store ---
 
-/** The part of a store that handles webhook endpoints. */
+/** The endpoint methods of a store. */
 export interface EndpointStore {
   /**
-   * Inserts an endpoint in state `enabled`, unless the id is taken or the limit is reached. The limit is exact even for
-   * concurrent calls. Removed endpoints don't count toward it, but their ids remain taken. If the id exists and the
-   * sealed secret is the same, it's treated as the same endpoint. Existing endpoints are kept even if the limit is
-   * lower than their number.
+   * Inserts an endpoint in state `enabled`, unless the id is taken or the organization is at its limit. The limit is
+   * enforced even for concurrent calls. Removed endpoints don't count toward the limit, but their ids stay taken. If an
+   * endpoint with the same id and sealed secret exists, it's treated as the result of an earlier call. Lowering the
+   * limit doesn't remove any endpoints.
    */
   insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
 
   /** Returns an endpoint, or `null` if it doesn't exist or was removed. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint | null>
 
-  /** Lists the endpoints of the organization, newest first. Removed endpoints aren't included. */
+  /** Lists an organization's endpoints except removed ones, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
   /**
-   * Lists the removed endpoints that the store still keeps, newest first.
+   * Lists the removed endpoints still known to the store, newest first.
    *
-   * @param before the id of the last endpoint on the previous page, or `null` to start with the newest
+   * @param before id of the last endpoint on the previous page, or `null` for the first page
    */
   listRemoved(
     organizationId: string,
@@ -194,13 +193,12 @@ export interface EndpointStore {
     before: string | null,
   ): Promise<readonly RemovedEndpoint[]>
 
-  /** Returns what is needed for a test delivery, regardless of the endpoint's state, or `null` if it doesn't exist. */
+  /** Returns the data needed for a test delivery in any endpoint state, or `null` if the endpoint doesn't exist. */
   getTarget(organizationId: string, endpointId: string): Promise<TestTarget | null>
 
   /**
-   * Changes the given fields, all or none of them. The names of the fields whose value changed are stored in
-   * `details.fields` of the audit entry. If nothing changed, no entry is written and the version stays the same.
-   *
+   * Updates the given fields atomically. Lists the fields that actually changed in `details.fields` of the audit entry.
+   * If no field changed, there's no audit entry and no new version.
    * Changing the URL or `maxPerSecond` resets the learned rate.
    *
    * @returns the outcome, or `null` if the endpoint doesn't exist
@@ -208,35 +206,35 @@ export interface EndpointStore {
   update(request: EndpointChange): Promise<EndpointChangeOutcome | null>
 
   /**
-   * Changes the state of an endpoint if its current state is in `from`. Enabling it resets its failures and learned
-   * rate. Disabling it sets the reason to `administrator`.
+   * Changes the endpoint's state if the current state is in `from`. Enabling resets the failure count and learned rate.
+   * Disabling sets the reason to `administrator`.
    *
-   * @returns the endpoint after the call, whether it was changed or not, or `null` if it doesn't exist
+   * @returns the resulting endpoint, even if unchanged, or `null` if it doesn't exist
    */
   setState(request: EndpointMove): Promise<WebhookEndpoint | null>
 
   /**
-   * Removes an endpoint and its secrets. It's no longer listed and nothing more is sent to it. Its delivery log is kept
-   * until it's purged. Pending deliveries become skipped.
+   * Removes an endpoint and its secrets. The endpoint is no longer listed and gets no more deliveries. Pending
+   * deliveries are skipped. The delivery log is kept until the next purge.
    *
-   * @returns `true` if the endpoint existed, including when it was removed with the same entry before
+   * @returns `true` if the endpoint existed, or was already removed with the same entry
    */
   remove(request: EndpointRemoval): Promise<boolean>
 
   /**
-   * Makes the given secret the current one unless a rotation with the same id was made before. If two calls run at the
-   * same time, only one of them rotates. The previous secret continues to sign for `overlapMs` by the store's clock,
-   * older ones no longer do. Passing the same sealed secret again changes nothing.
+   * Makes the given secret current, unless the rotation id was already used. If calls race, only one of them rotates.
+   * The previous secret keeps signing for `overlapMs` by the store's clock, and any older secret stops. Calling this
+   * again with the same sealed secret is a no-op.
    *
    * @returns the outcome, or `null` if the endpoint doesn't exist
    */
   rotateSecret(request: SecretReplacement): Promise<SecretRotation | null>
 
   /**
-   * Lists the sealed credentials of all endpoints of all organizations, ordered by (organization id, endpoint id).
-   * Removed endpoints aren't included.
+   * Lists the sealed credentials of every endpoint in all organizations, ordered by (organization id, endpoint id).
+   * Removed endpoints are omitted.
    *
-   * @param after the last endpoint of the previous part, or `null` to start with the first
+   * @param after the last endpoint of the previous page, or `null` to start from the beginning
    */
   listSealed(
     limit: number,
@@ -244,11 +242,11 @@ export interface EndpointStore {
   ): Promise<readonly SealedEndpoint[]>
 
   /**
-   * Replaces the stored credentials of an endpoint if they still match `from`. No audit entry is written, because this
-   * isn't a change by an administrator.
+   * Replaces an endpoint's stored credentials if they still match `from`. There's no audit entry because an
+   * administrator didn't change anything.
    *
-   * @returns `true` if the credentials were replaced, including by an earlier identical call, or `false` if they were
-   * changed by another call or the endpoint doesn't exist
+   * @returns `true` if the credentials were replaced, now or by an earlier identical call. `false` if another call
+   * changed them or the endpoint doesn't exist
    */
   exchangeSealed(request: SealedExchange): Promise<boolean>
 }

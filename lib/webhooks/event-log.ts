@@ -1,80 +1,80 @@
 import type { EventRecord } from '../writes/event-envelope.ts'
 import type { DeliveryState } from './deliveries.ts'
 
-/** An event in the event log. Includes events that weren't sent to any endpoint. */
+/** An event in the event log. Events that weren't sent to any endpoint are logged as well. */
 export interface LoggedEvent {
   readonly id: string
   readonly type: string
-  /** When the event was published, by the store's clock. The `createdAt` in the body is by the publisher's clock. */
+  /** When the event was published, by the store's clock. The body's `createdAt` is by the publisher's clock. */
   readonly createdAt: string
-  /** If the event was created by a backfill, the only endpoint it's sent to. Otherwise `null`. */
+  /** For backfill events, the one endpoint the event is sent to. Otherwise `null`. */
   readonly onlyEndpointId: string | null
-  /** The number of deliveries in each state. Empty if no endpoint was subscribed to the event. */
+  /** Number of deliveries in each state. Empty if no endpoint was subscribed to the event. */
   readonly deliveries: Readonly<Partial<Record<DeliveryState, number>>>
 }
 
-/** An event with its body. */
+/** An event including its body. */
 export interface LoggedEventBody extends LoggedEvent {
-  /** The envelope exactly as it's sent. */
+  /** The envelope, exactly as sent. */
   readonly body: string
 }
 
 /**
- * Filters events. Absent properties match everything. Host calls accept times as a `Date` or as ISO 8601 with a time
- * zone, stores as ISO 8601.
+ * Filters events. Missing properties match everything. When you call this from the host, times can be a `Date` or ISO
+ * 8601 with a time zone. Stores only get ISO 8601.
  */
 export interface EventFilter<Moment = string, Type extends string = string> {
   readonly type?: Type | undefined
-  /** Only events about this record, for example an invoice. See `EventRecord.subjectId`. */
+  /** Only includes events about this record, such as an invoice. See `EventRecord.subjectId`. */
   readonly subjectId?: string | undefined
-  /** Only events published at or after this time, by the store's clock. */
+  /** Only includes events published at or after this time, by the store's clock. */
   readonly since?: Moment | undefined
-  /** Only events published before this time, by the store's clock. */
+  /** Only includes events published before this time, by the store's clock. */
   readonly until?: Moment | undefined
 }
 
 /** A page of the event log. */
 export interface LoggedEvents {
   /**
-   * The events, newest first. If filtered by type, there can be fewer than the limit even though more exist, since only
-   * a few thousand events are inspected per page.
+   * The events, newest first. When filtering by type, a page may have fewer events than the limit even if there are
+   * more, because each page only inspects a few thousand events.
    */
   readonly events: readonly LoggedEvent[]
-  /** The `before` of the next page, or `null` if there are no more events. */
+  /** `before` for the next page, or `null` if there are no more events. */
   readonly next: string | null
 }
 
-/** An event without its content. */
+/** An event without its body. */
 export interface EventNote {
   readonly id: string
   /** When the event was published, by the store's clock. ISO 8601. */
   readonly at: string
-  /** Position of the event in the event log. */
+  /** The event's position in the log. */
   readonly place: string
   readonly type: string
   readonly onlyEndpointId: string | null
 }
 
 /**
- * A point in time in a store, used to find out which writes have ended. If `begun` of one mark is not greater than
- * `ended` of a later mark, all writes that had begun at the first mark have ended at the second.
+ * A snapshot of write progress, used to find out which writes have finished. If one mark's `begun` is at most a later
+ * mark's `ended`, all writes in progress at the first mark have finished by the second.
  */
 export interface WriteMark {
   /** The store's time in milliseconds since 1970. */
   readonly at: number
-  /** An integer in decimal digits. All writes that have begun have smaller numbers. */
+  /** A decimal integer greater than the number of any write that has begun. */
   readonly begun: string
-  /** An integer in decimal digits. All writes with smaller numbers have ended. */
+  /** A decimal integer. All writes with a smaller number have ended. */
   readonly ended: string
 }
 
-/** The part of a store for reading an organization's events. */
+/** The event log methods of a store. */
 export interface EventLogStore {
   /**
-   * Lists the newest events that match the filter by publishing time. Events of the same write are in reverse order.
+   * Lists matching events by publishing time, newest first. Events from the same write are in reverse order.
    *
-   * @param before the id of the last event on the previous page, or `null` to start with the newest. If the id is
-   * unknown, the page is empty
+   * @param before id of the last event on the previous page, or `null` for the first page. The page is empty if the id
+   * is unknown
    */
   list(
     organizationId: string,
@@ -87,10 +87,10 @@ export interface EventLogStore {
   get(organizationId: string, eventId: string): Promise<LoggedEventBody | null>
 
   /**
-   * Lists the events since a point in time, oldest first.
+   * Lists the events published since a given time, oldest first.
    *
    * @param since ISO 8601
-   * @param after the `place` of the last event on the previous page, or `null` to start at `since`
+   * @param after `place` of the last event on the previous page, or `null` to start at `since`
    */
   listSince(
     organizationId: string,
@@ -99,9 +99,9 @@ export interface EventLogStore {
     after: string | null,
   ): Promise<readonly EventNote[]>
 
-  /** Reads several events in no particular order. Unknown events are left out. */
+  /** Reads multiple events in no particular order. Unknown ids are skipped. */
   read(organizationId: string, eventIds: readonly string[]): Promise<readonly EventRecord[]>
 
-  /** Returns a mark for the current point in time. */
+  /** Returns a mark for the current time. */
   mark(organizationId: string): Promise<WriteMark>
 }

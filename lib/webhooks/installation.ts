@@ -1,13 +1,13 @@
-// A restored backup or staging copy contains the pending deliveries of production. To keep them from being sent again,
-// the host can name its installation. The name is stored in the database, and delivery loops with another name wait.
+// A restored backup or staging copy still has production's pending deliveries. To prevent duplicates, the host can name
+// an installation. The name is stored in the database, and delivery loops with a different name wait.
 
 /** The installation that a database belongs to. */
 export interface Installation {
-  /** `null` if no loop with a name has been started on the database. */
+  /** `null` if no named loop has ever started on the database. */
   readonly name: string | null
   /**
-   * `true` if the server or database isn't the one on which a loop was first started. This happens after a restore, a
-   * copy or `pg_upgrade`. It's only a hint, since snapshots of the volume aren't detected.
+   * `true` if this isn't the server or database on which a loop first started, for example after a restore, a copy or
+   * `pg_upgrade`. This is best-effort because volume snapshots can't be detected.
    */
   readonly isMoved: boolean
 }
@@ -15,13 +15,13 @@ export interface Installation {
 const COPY_ADVICE =
   'on a copy: stop the loops, business-api-kit deliveries cancel --pending, then business-api-kit adopt'
 
-/** What to do if an unnamed database has moved. */
+/** How to proceed if an unnamed database has moved. */
 export const MOVED_ADVICE: string = `${COPY_ADVICE}; after a restore or an upgrade of production: business-api-kit adopt`
 
 /**
- * Describes the installation of a database, for use after "the database".
+ * Describes a database's installation, for use after "the database".
  *
- * @param found `null` if no loop has been started yet
+ * @param found `null` if no loop has started yet
  */
 export function describeInstallation(found: Installation | null): string {
   if (found === null) return 'has no name, and no delivery loop has started on it'
@@ -29,14 +29,14 @@ export function describeInstallation(found: Installation | null): string {
   return `${whose}, and ${found.isMoved ? 'was restored, copied or upgraded since its loops started' : 'is where its loops started'}`
 }
 
-/** Why a loop is waiting and how to resume it. */
+/** Why a loop is waiting, and what to do about it. */
 export interface Hold {
   /** The reason, for use after "because". */
   readonly reason: string
   readonly advice: string
 }
 
-/** Compares the installations of a database and a loop. @returns why the loop has to wait, or `null` if it doesn't */
+/** Returns why a loop can't use a database, or `null` if there's no reason not to. */
 export function holdOf(found: Installation, own: string | null): Hold | null {
   const { name, isMoved } = found
   if (name === own || (name === null && !isMoved)) return null
@@ -48,10 +48,10 @@ export function holdOf(found: Installation, own: string | null): Hold | null {
   }
 }
 
-/** The part of a store that handles the installation. Absent in stores whose data can't be copied. */
+/** The installation methods of a store. Missing if the store's data can't be copied. */
 export interface InstallationStore {
   /**
-   * Reads the installation. If the database doesn't have a name and hasn't moved, it's given the name.
+   * Reads the installation. Names the database after the loop if it has no name and hasn't moved.
    *
    * @param name the loop's name, or `null` if it has none
    */

@@ -7,13 +7,13 @@ import {
   randomBytes,
 } from 'node:crypto'
 
-/** Encrypts strings with AES-256-GCM. The first key is used for sealing, and any of them can open a string. */
+/** Encrypts strings with AES-256-GCM. Always seals with the first key, and opens with whichever key was used. */
 export interface KeyRing {
   readonly isEmpty: boolean
   /**
    * Seals a string with the first key.
    *
-   * @param binding authenticated but not stored, so the same binding is needed to open the string
+   * @param binding authenticated but not stored. You need the same binding to open the string
    * @throws `Error` if there are no keys
    */
   seal(text: string, binding: readonly string[]): string
@@ -22,7 +22,7 @@ export interface KeyRing {
   isCurrent(sealed: string): boolean
 }
 
-/** The decrypted string, or the reason why it couldn't be decrypted, for use in a message after "because". */
+/** The decrypted string, or the reason it couldn't be decrypted, for use after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
@@ -31,7 +31,7 @@ const SEALED = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]*)\.([\w-]{22})$/
 /**
  * Creates a key ring from the `secretKeys` option.
  *
- * @throws `TypeError` if a key can't be used. The message doesn't include the key
+ * @throws `TypeError` if a key is invalid. The message doesn't include the key
  */
 export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): KeyRing {
   const ring = readKeys(secretKeys)
@@ -62,7 +62,7 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
 
 // --- Keys ---
 
-/** Returns the keys by id, in the given order. */
+/** Returns the keys by id, in their original order. */
 function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, KeyObject> {
   if (!Array.isArray(secretKeys)) {
     throw new TypeError("Cannot use option 'secretKeys' because it must be a list of keys")
@@ -89,13 +89,13 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
 function decodeKey(text: string): Uint8Array | null {
   const isHex = /^[0-9a-f]{64}$/i.test(text)
   const bytes = Buffer.from(text, isHex ? 'hex' : 'base64')
-  // `Buffer.from` ignores invalid characters, so a mistyped key would silently become a different key.
+  // `Buffer.from` ignores invalid characters, so a typo would silently result in a different key.
   const unpadded = text.replace(/=$/, '')
   const isExact = [bytes.toString('base64').replace(/=$/, ''), bytes.toString('base64url')].includes(unpadded)
   return isHex || isExact ? bytes : null
 }
 
-/** Returns the id of a key. Ids distinguish keys without revealing anything about the bytes of a random key. */
+/** Returns a key's id. Since keys are random, the id doesn't reveal anything about the key's bytes. */
 function identify(key: Uint8Array): string {
   return createHash('sha256').update(key).digest().subarray(0, 6).toString('base64url')
 }
@@ -103,7 +103,7 @@ function identify(key: Uint8Array): string {
 // --- AES-256-GCM ---
 
 const CIPHER = 'aes-256-gcm'
-/** Has to be set on both sides. Otherwise a tag truncated to four bytes would be accepted. */
+/** Required for both encryption and decryption, as GCM would otherwise accept a tag truncated to four bytes. */
 const TAG = { authTagLength: 16 }
 
 interface Ciphertext {
@@ -120,7 +120,7 @@ function encrypt(text: string, binding: readonly string[], key: KeyObject): read
   return [nonce, ciphertext, cipher.getAuthTag()]
 }
 
-/** Returns `null` if the string wasn't encrypted with this key and binding. */
+/** Returns `null` unless the string was encrypted with this key and binding. */
 function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject): string | null {
   try {
     const decipher = createDecipheriv(CIPHER, key, decode(sealed.nonce), TAG)
@@ -131,7 +131,7 @@ function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject)
   }
 }
 
-/** Uses JSON so that different bindings never have the same bytes. */
+/** JSON makes sure that two different bindings never have the same bytes. */
 function toBytes(binding: readonly string[]): Buffer {
   return Buffer.from(JSON.stringify(binding))
 }

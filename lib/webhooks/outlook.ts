@@ -1,22 +1,22 @@
 import type { DeliveryState } from './deliveries.ts'
 
-// The numbers that the command line and settings page show before disabling or removing an endpoint.
+// The counts shown by the CLI and the settings page before you disable or remove an endpoint.
 
-/** Maximum number of deliveries to count. No confirmation depends on a larger number. */
+/** Maximum number of deliveries to count. No confirmation needs a higher number. */
 export const DELIVERY_COUNT_MAX = 10_000
 
-/** States that can be recovered, because the subscriber didn't receive it and no administrator cancelled it. */
+/** States worth recovering. These deliveries were neither received by the subscriber nor cancelled on purpose. */
 export const RECOVERABLE: readonly DeliveryState[] = ['failed', 'skipped']
 
-/** The deliveries affected if an endpoint is disabled or removed. Counts stop at {@link DELIVERY_COUNT_MAX}. */
+/** The deliveries affected by disabling or removing an endpoint. Counting stops at {@link DELIVERY_COUNT_MAX}. */
 export interface EndpointOutlook {
-  /** Pending deliveries. Attempts in flight aren't included since they can't be stopped. */
+  /** Number of pending deliveries. Doesn't include in-flight attempts because we can't stop those. */
   readonly waiting: number
-  /** Deliveries that could be sent again. */
+  /** Number of deliveries that can be recovered. */
   readonly recoverable: number
 }
 
-/** The part of the developer settings that counts deliveries. */
+/** The part of the developer settings needed to count deliveries. */
 export interface CountingSettings {
   readonly deliveries: {
     count(
@@ -26,7 +26,7 @@ export interface CountingSettings {
   }
 }
 
-/** Counts the deliveries of an endpoint that would be affected. */
+/** Counts the deliveries that disabling or removing an endpoint would affect. */
 export async function readOutlook(
   { deliveries }: CountingSettings,
   organizationId: string,

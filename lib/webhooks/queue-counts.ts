@@ -1,36 +1,36 @@
-/** Selects the deliveries of an organization or of one endpoint. */
+/** An organization or one of its endpoints. */
 export interface QueueTarget {
   readonly organizationId: string
-  /** All endpoints of the organization if absent. */
+  /** If missing, includes all of the organization's endpoints. */
   readonly endpointId?: string | undefined
 }
 
 /**
- * Counts of unfinished and failed deliveries. Each count is exact up to {@link QUEUE_COUNT_MAX}, and 10,001 means that
- * there are more. Since counting stops there, a million due deliveries cost no more to count than ten thousand. If the
- * queue has more than 30,000 deliveries and 1,000 endpoints, a store may count too few and miss the oldest one. A store
- * may also only read the 10,000 deliveries that are due soonest among those waiting for a retry or being sent. Since
- * that includes deliveries of disabled endpoints and other organizations, the count can be too low.
+ * Number of unfinished and failed deliveries. Counts are exact up to {@link QUEUE_COUNT_MAX}. Counting stops after
+ * that, so 10,001 means "more", and counting a million due deliveries is as cheap as counting ten thousand. With over
+ * 30,000 deliveries and 1,000 endpoints, a store may undercount and miss the oldest delivery. For retries and
+ * deliveries being sent, a store may only look at the 10,000 that are due soonest. Some of those may belong to disabled
+ * endpoints or other organizations, so the counts can be too low.
  */
 export interface QueueCounts {
-  /** Due deliveries of enabled endpoints. */
+  /** Deliveries to enabled endpoints that are due now. */
   readonly due: number
   /**
-   * How long the oldest due delivery has been due, in milliseconds, or 0 if none are due. Ignores backfill deliveries,
-   * as they have to wait for all other deliveries of the organization.
+   * Milliseconds since the oldest due delivery became due, or 0 if nothing is due. Excludes backfill deliveries, which
+   * wait for all of the organization's other deliveries.
    */
   readonly oldestDueMs: number
-  /** Deliveries waiting for a retry, for both enabled and paused endpoints. */
+  /** Deliveries waiting for a retry, to enabled or paused endpoints. */
   readonly backingOff: number
-  /** Deliveries of paused endpoints that would be due otherwise. */
+  /** Deliveries that would be due if their endpoint weren't paused. */
   readonly paused: number
   /** Deliveries claimed by any process. */
   readonly sending: number
-  /** Failed deliveries that haven't been recovered, even of removed endpoints. Purged along with their event. */
+  /** Failed deliveries that haven't been recovered, even if the endpoint was removed. Purged along with their event. */
   readonly failed: number
-  /** `true` if part of the store couldn't be reached, so its deliveries aren't included. */
+  /** `true` if deliveries are missing because part of the store couldn't be reached. */
   readonly isPartial?: boolean | undefined
 }
 
-/** Counts of {@link QueueCounts} are exact up to this number. */
+/** {@link QueueCounts} are exact up to this number. */
 export const QUEUE_COUNT_MAX = 10_000

@@ -3,20 +3,20 @@ import type { Event } from '../resources/event-catalogue.ts'
 import { VERIFY_NAMES, type VerifyWebhookOptions } from './signature-header.ts'
 import { WEBHOOK_MALFORMED, WEBHOOK_METHOD, WEBHOOK_TOO_LARGE, WebhookError } from './webhook-error.ts'
 
-// Code shared by the webhook receivers for Node and fetch. Must not import anything from Node.
+// Shared by the Node and fetch webhook receivers, so this file must not import anything from Node.
 
-/** Options of `receiveWebhook`. */
+/** Options for `receiveWebhook`. */
 export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
-  /** The endpoint's signing secret, including the `whsec_` prefix. Pass both secrets during a rotation. */
+  /** The endpoint's signing secret, including the `whsec_` prefix. During a rotation, pass both secrets. */
   secret: string | readonly string[]
   /**
-   * Returns `true` if you have received this event id before, for example by looking it up in a table. An attempt is
-   * repeated with the same event id if its response gets lost. By default every event is considered new.
+   * Returns `true` if you've already received the event id, for example by looking it up in a table. Attempts are
+   * retried with the same event id if your response gets lost. By default, every event is treated as new.
    */
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
-  /** Maximum size of the body in bytes. Defaults to 1,048,576, four times the size of the largest event. */
+  /** Maximum body size in bytes. Defaults to 1,048,576, which is four times the maximum event size. */
   maxBodyBytes?: number | undefined
-  /** The prefix of the header names. Defaults to `X-SERVICE`, as in `X-SERVICE-Signature`. */
+  /** The header name prefix. Defaults to `X-SERVICE`, as in `X-SERVICE-Signature`. */
   headerPrefix?: string | undefined
 }
 
@@ -26,11 +26,11 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
  * @typeParam Own your own event types and their data, see {@link Event}
  */
 export interface ReceivedWebhook<Own extends object = object> {
-  /** The event. You can use `switch (event.type)` to narrow the type of its data. */
+  /** The event. Use `switch (event.type)` to narrow the type of its data. */
   readonly event: Event<Own>
-  /** `true` if `isSeen` knew the event. Respond with 2xx and do nothing. */
+  /** `true` if `isSeen` returned `true` for the event. Just respond with 2xx. */
   readonly isRepeat: boolean
-  /** When the attempt was made, as Unix time in seconds. */
+  /** When the attempt was made, in Unix seconds. */
   readonly timestamp: number
 }
 
@@ -44,9 +44,9 @@ const NAMES: Names<ReceiveWebhookOptions> = {
 }
 
 /**
- * Checks the options and the request method.
+ * Validates the options and the request method.
  *
- * @returns the lowercase name of the signature header, the maximum size of the body, and the options for verification
+ * @returns the signature header's name in lower case, the body size limit and the verification options
  * @throws `RangeError` or `TypeError` for invalid options, `WebhookError` if the method isn't POST
  */
 export function readReception(
@@ -65,7 +65,7 @@ export function readReception(
   return { signatureHeader, maxBodyBytes, verifying: { toleranceSeconds, clock } }
 }
 
-/** Creates the error for a body that exceeds the limit. */
+/** Creates the error for a body that is too large. */
 export function tooLarge(maxBytes: number): WebhookError {
   return new WebhookError(WEBHOOK_TOO_LARGE, `the body is larger than ${maxBytes} bytes`, 413)
 }
@@ -85,13 +85,13 @@ export async function toReceived<Own extends object>(
   return { event, timestamp, isRepeat: (await isSeen?.(event.id)) ?? false }
 }
 
-/** If the body is signed but isn't an event, it was sent by another service that uses the same secret. */
+/** A signed body that isn't an event comes from another service that uses the same secret. */
 function parseEvent<Own extends object>(body: Uint8Array): Event<Own> {
   try {
     const event: Event<Own> | null = JSON.parse(new TextDecoder('utf-8', { ignoreBOM: true }).decode(body))
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Handled below.
+    // Handled below
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

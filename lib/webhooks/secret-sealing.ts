@@ -5,25 +5,25 @@ import type { EndpointRef } from './claims.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
 /**
- * Generates a signing secret, which is `whsec_` followed by 32 random bytes in standard base64. Our own signature uses
- * the whole string as the key, while Standard Webhooks decodes the part after `whsec_`.
+ * Generates a signing secret, which is `whsec_` followed by 32 random bytes in standard base64. Our own signatures use
+ * the entire string as the key. Standard Webhooks decodes the part after `whsec_`.
  */
 export function generateSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`
 }
 
-/** Options for storing the credentials of endpoints, which are signing secrets and custom headers. */
+/** Options for storing endpoint credentials (signing secrets and custom headers). */
 export interface SecretSealingOptions {
   /**
-   * Keys of 32 random bytes each, as bytes or as a string in base64, base64url or hex. The first key is used to seal
-   * new credentials, and any of the keys can open existing ones. To rotate, add the new key at the front and keep the
-   * old one until `secrets.reseal` has resealed all credentials. Defaults to no keys.
+   * Encryption keys of 32 random bytes each, either as bytes or as a base64, base64url or hex string. New credentials
+   * are sealed with the first key, and existing ones can be opened with any key. To rotate, add the new key at the
+   * front, and keep the old one until `secrets.reseal` has resealed everything. Defaults to `[]`.
    */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Allows storing secrets as plain text if there are no keys. If there are, allows using plain text secrets until they
-   * are sealed. Defaults to `false`. Secrets then can't be stored without keys, and with keys, plain text secrets are
-   * rejected because any program with write access to the row could have put them there.
+   * If `true` and there are no keys, secrets are stored as plain text. If there are keys, plain text secrets can still
+   * be used until they're sealed. Defaults to `false`, so storing a secret requires a key, and plain text secrets are
+   * rejected if there are keys, since anything with write access to the row could have put them there.
    */
   allowPlaintextSecrets?: boolean | undefined
 }
@@ -31,23 +31,23 @@ export interface SecretSealingOptions {
 /** The names of {@link SecretSealingOptions}. */
 export const SEALING_NAMES: Names<SecretSealingOptions> = { secretKeys: true, allowPlaintextSecrets: true }
 
-/** The custom headers of an endpoint as stored. */
+/** An endpoint's custom headers as stored. */
 export interface SealedHeaders {
-  /** The header names in the order in which they were sealed. */
+  /** The header names, in sealing order. */
   readonly headerNames: readonly string[]
   /** `null` if there are no headers. */
   readonly sealedHeaders: string | null
 }
 
 /**
- * Seals and opens endpoint credentials. Sealed credentials can only be opened for the same endpoint, and sealed headers
- * only with the same header names.
+ * Seals and opens endpoint credentials. A sealed credential can only be opened for the same endpoint, and sealed
+ * headers only with the same header names.
  */
 export interface SecretSealer {
-  /** `true` if there are any keys. */
+  /** `true` if there is at least one key. */
   readonly hasKeys: boolean
 
-  /** Returns `true` if the credential is sealed with the first key, which is the one used for sealing. */
+  /** Returns `true` if the credential is sealed with the first key. */
   isCurrent(sealed: string): boolean
 
   /**
@@ -60,8 +60,8 @@ export interface SecretSealer {
   /**
    * Opens a signing secret.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` if its key is missing, if it was modified or sealed for
-   * another endpoint, or if it's stored as plain text although there are keys and plain text isn't allowed
+   * @throws `BusinessApiError` with code `secret_unavailable` if the key is missing, if the secret was modified or
+   * sealed for another endpoint, or if plain text isn't allowed and there are keys
    */
   unseal(sealed: string, ref: EndpointRef): string
 
@@ -82,17 +82,17 @@ const STORED_OPEN =
   "'allowPlaintextSecrets' until then"
 
 interface Credential extends EndpointRef {
-  /** The name to use in messages. */
+  /** What to call the credential in messages. */
   readonly name: 'signing secret' | 'headers'
-  /** Values that are authenticated but not stored in the sealed form. */
+  /** Authenticated along with the credential, but not stored in the sealed form. */
   readonly binding: readonly string[]
 }
 
 /**
  * Creates a sealer.
  *
- * @param onUnsealed called once per endpoint when a credential stored as plain text is used although there are keys
- * @throws `TypeError` if a key can't be used. The message doesn't include the key
+ * @param onUnsealed called once per endpoint when a plain text credential is used even though there are keys
+ * @throws `TypeError` if a key is invalid. The message doesn't include the key
  */
 export function createSecretSealer(
   options: SecretSealingOptions = {},

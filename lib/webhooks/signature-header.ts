@@ -7,12 +7,12 @@ import {
   WebhookError,
 } from './webhook-error.ts'
 
-// The parts of signature verification that don't need cryptography. Shared by the implementations based on node:crypto
-// and Web Crypto, so it must not import anything from Node.
+// The parts of signature verification that don't involve cryptography. Shared by the node:crypto and Web Crypto
+// implementations, so this file must not import anything from Node.
 
-/** Options of `verifyWebhook`. */
+/** Options for `verifyWebhook`. */
 export interface VerifyWebhookOptions {
-  /** How far `t` may be from the current time in either direction, in seconds. Defaults to 300. */
+  /** Maximum difference between `t` and the current time in either direction, in seconds. Defaults to 300. */
   toleranceSeconds?: number | undefined
   /** Returns the current time in milliseconds since 1970 (UTC). Defaults to `Date.now`. */
   clock?: (() => number) | undefined
@@ -21,12 +21,12 @@ export interface VerifyWebhookOptions {
 /** The names of {@link VerifyWebhookOptions}. */
 export const VERIFY_NAMES: Names<VerifyWebhookOptions> = { toleranceSeconds: true, clock: true }
 
-/** See section 8 of the specification. */
+/** See section 8 of the spec. */
 const TOLERANCE_SECONDS = 300
 
-/** The signature of a request and the secrets to compare it with, after all checks that need no cryptography. */
+/** A request's signature and the secrets to check it against. Everything but the cryptography is done. */
 export interface SignatureToVerify {
-  /** The timestamp's digits exactly as received, because that's what was signed. */
+  /** The timestamp's digits exactly as received, because those are what was signed. */
   readonly timestamp: string
   /** All well-formed `v1` values. They have the right length for a constant-time comparison. */
   readonly signatures: readonly string[]
@@ -34,14 +34,14 @@ export interface SignatureToVerify {
   /**
    * Completes the verification.
    *
-   * @throws `WebhookError` if there was no match or `t` is too far from the current time, in this order. This way a
-   * sender without the secret learns nothing about the clock
+   * @throws `WebhookError` if there was no match, or if `t` is too far from the current time. The match is checked
+   * first, so a sender without the secret can't find out anything about our clock
    */
   conclude(isMatch: boolean): { timestamp: number }
 }
 
 /**
- * Runs all checks that come before the cryptography.
+ * Runs all checks that don't involve cryptography.
  *
  * @throws the same errors as `verifyWebhook`
  */
@@ -59,7 +59,7 @@ export function readSignature(
   const { timestamp, signatures } = parseHeader(header)
   return {
     timestamp,
-    // Hex decoders silently stop at the first invalid character, so we validate the string instead of the bytes.
+    // Hex decoders silently stop at the first invalid character, so validate the string rather than the bytes.
     signatures: signatures.filter((signature) => SIGNATURE.test(signature)),
     secrets: keys,
     conclude(isMatch) {
@@ -75,7 +75,7 @@ export function readSignature(
   }
 }
 
-/** Returns hints about mistakes in copying a secret. Only used after a mismatch, since secrets are taken literally. */
+/** Returns hints about copy-and-paste mistakes. Only used after a mismatch because any string is a valid secret. */
 function hintOf(secrets: readonly string[]): string {
   const hints = secrets.flatMap((secret, index) => {
     const bare = secret.trim().replace(/^["'`\u2018\u201c]+|["'`\u2019\u201d]+$/g, '')
@@ -90,12 +90,12 @@ function hintOf(secrets: readonly string[]): string {
   return hints.join('')
 }
 
-/** A SHA-256 digest in hex. */
+/** A SHA-256 digest in hex */
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
-/** Maximum number of `v1` values to compare. We send one, or two during an overlap, but others could send more. */
+/** Maximum number of `v1` values to compare. We only ever send one or two, but anyone can send more. */
 const SIGNATURES_MAX = 16
-/** Maximum number of header values to read, including other schemes. */
+/** Maximum number of header parts to read, including other schemes. */
 const PARTS_MAX = 64
 
 interface SignatureHeader {
@@ -120,8 +120,8 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
 }
 
 /**
- * Ignores other schemes, such as v0 or a future v2. Values are trimmed because Node.js joins repeated headers with ", "
- * and we need to notice a second `t`.
+ * Ignores other schemes, such as v0 or a future v2. Parts are trimmed because Node joins repeated headers with ", " and
+ * we must not miss a second `t`.
  */
 function valuesOf(header: string, scheme: string): string[] {
   const parts = header.split(',', PARTS_MAX).map((part) => part.trim())
@@ -129,12 +129,12 @@ function valuesOf(header: string, scheme: string): string[] {
 }
 
 /**
- * Compares whole seconds. Since `t` has no fraction, we drop that of the current time as well. A difference of exactly
- * the tolerance is accepted in both directions, but not one second more.
+ * Compares whole seconds. `t` has no fraction, so we drop the current time's as well. A difference of exactly the
+ * tolerance is still accepted.
  */
 function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
   const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)
-  // Negated so that nothing is accepted if the clock returns NaN.
+  // Negated so that NaN from the clock is rejected.
   if (!(difference <= toleranceSeconds)) {
     throw new WebhookError(
       SIGNATURE_EXPIRED,

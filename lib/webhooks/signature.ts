@@ -2,12 +2,12 @@ import { createHmac, type Hmac, timingSafeEqual } from 'node:crypto'
 import { checkBody, readSecrets, readSignature, type VerifyWebhookOptions } from './signature-header.ts'
 
 /**
- * Signs a webhook. Returns the value for the signature header, `t=<unix seconds>,v1=<hex>[,v1=<hex>]`
- * (specification, section 6).
+ * Signs a webhook. Returns the signature header's value, `t=<unix seconds>,v1=<hex>[,v1=<hex>]` (see section 6 of
+ * the spec).
  *
  * @param body the exact request body
- * @param secrets the current secret, followed by the previous one during the overlap of a rotation. The whole string
- * including `whsec_` is used as the key
+ * @param secrets the current secret, followed by the previous one during a rotation's overlap period. The key is the
+ * whole string, including `whsec_`
  * @param timestamp Unix time in seconds. Defaults to now
  * @throws `TypeError` if there is no secret or raw body, `RangeError` if the timestamp isn't a whole number
  * @example
@@ -33,14 +33,14 @@ export function signWebhook(
 }
 
 /**
- * Verifies that a request was signed with one of the secrets and isn't too old (specification, section 6). The
- * signature is checked before the time, so a sender without the secret learns nothing about the clock.
+ * Verifies that a request was signed with one of the secrets and isn't too old (see section 6 of the spec). The
+ * signature is checked before the time, so a sender without the secret can't find out anything about your clock.
  *
  * @param body the body exactly as received. A parsed body can't be verified
- * @param header the value of the signature header as it appears in `request.headers`
+ * @param header the signature header's value, as found in `request.headers`
  * @param secrets the endpoint's signing secret, or all secrets that are currently valid
- * @returns when the request was signed, as Unix time in seconds
- * @throws `WebhookError` if the request can't be trusted, `TypeError` or `RangeError` if the arguments are invalid
+ * @returns when the request was signed, in Unix seconds
+ * @throws `WebhookError` if the request can't be trusted, `TypeError` or `RangeError` for invalid arguments
  * @example
  * ```ts
  * verifyWebhook(rawBody, request.headers['x-service-signature'], secret)
@@ -61,16 +61,16 @@ function hasMatch(signatures: readonly string[], expected: readonly Uint8Array[]
   let isMatch = false
   for (const signature of signatures) {
     const bytes = Buffer.from(signature, 'hex')
-    // Don't return early. The duration must not reveal which secret matched, or if any did.
+    // Don't return early. The timing must not reveal which secret matched, or whether any did.
     for (const one of expected) isMatch = timingSafeEqual(bytes, one) || isMatch
   }
   return isMatch
 }
 
-/** The HMAC covers `<t>.<raw body>` (specification, section 6). */
+/** Signs `<t>.<raw body>` (see section 6 of the spec). */
 function hmacOf(body: string | Uint8Array, secret: string, timestamp: number | string): Hmac {
   return createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 }
 
-/** How long to hide the signature of an attempt, in milliseconds. Twice the usual tolerance, because clocks differ. */
+/** How long to hide an attempt's signature, in milliseconds. Twice the default tolerance to allow for clock skew. */
 export const SIGNATURE_HIDDEN_MS = 600_000

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { WebhookRequest } from './webhook-sender.ts'
 
-// Standard Webhooks signatures (https://www.standardwebhooks.com), which can be sent in addition to our own.
+// Standard Webhooks signatures (https://www.standardwebhooks.com), sent alongside our own.
 
 const GROUP = '[A-Za-z0-9+/]{4}'
 /** `whsec_` followed by 24 to 64 bytes in standard base64. */
@@ -9,16 +9,16 @@ const SECRET = new RegExp(
   `^whsec_((?:${GROUP}){8,20}(?:${GROUP}|[A-Za-z0-9+/]{3}=)?|(?:${GROUP}){8,21}[A-Za-z0-9+/]{2}==)$`,
 )
 
-/** Returns `true` if Standard Webhooks verifiers can decode the secret. This is the case for all new secrets. */
+/** Returns `true` if Standard Webhooks verifiers can decode the secret. New secrets can always be decoded. */
 export function isStandardSecret(secret: string): boolean {
   return SECRET.test(secret)
 }
 
 /**
- * Returns the Standard Webhooks headers. The signature is HMAC-SHA256 in base64 over `<event id>.<timestamp>.<body>`,
- * with one signature for each secret that can be decoded.
+ * Returns the Standard Webhooks headers. The signature is the base64 HMAC-SHA256 of `<event id>.<timestamp>.<body>`,
+ * one for each secret that can be decoded.
  *
- * @param secrets the current secret first. There are two during the overlap of a rotation
+ * @param secrets the signing secrets, newest first. There are two during a rotation's overlap period
  * @param timestamp Unix time in seconds, the same as in our own signature
  * @returns the headers, or an empty object if none of the secrets can be decoded
  */

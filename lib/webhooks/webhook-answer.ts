@@ -1,18 +1,18 @@
 import type { WebhookAnswer } from './webhook-sender.ts'
 
-// Prepares responses for the log. The host may use its own sender, so we can't rely on anything in a response.
+// Prepares responses for the log. The host may use its own sender, so we can't trust anything in a response.
 
-/** Returns `true` for any 2xx (specification, section 6, rule 1 of delivery). */
+/** Returns `true` for any 2xx (see section 6 of the spec, delivery rule 1). */
 export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
-/** The same as in the built-in sender. */
+/** Same as the built-in sender's limit */
 const EXCERPT_MAX_LENGTH = 4096
 const ERROR_MAX_LENGTH = 100
 const LOCATION_MAX_LENGTH = 500
 
-/** Sanitizes a response for the store. With a custom sender, one bad response could break a whole batch. */
+/** Sanitizes a response for storage. Otherwise a custom sender's bad response could break an entire batch. */
 export function toStorable(answer: WebhookAnswer, url: string, measuredMs: number): WebhookAnswer {
   const status = readStatus(answer.status)
   const error = readText(answer.error, ERROR_MAX_LENGTH) || (status === null ? 'sender_failed' : null)
@@ -36,7 +36,7 @@ export function toStorable(answer: WebhookAnswer, url: string, measuredMs: numbe
   }
 }
 
-/** Response headers to log. For 2xx only the first group to save space, since that's what most attempts return. */
+/** Response headers to log. We only log the first group for 2xx to save space, since most attempts succeed. */
 const SUCCESS_NAMES = [
   ...['content-type', 'server', 'x-request-id', 'x-correlation-id', 'x-amzn-requestid', 'x-amz-cf-id'],
   ...['cf-ray', 'x-vercel-id'],
@@ -62,19 +62,19 @@ function readStatus(status: number | null): number | null {
   return status !== null && Number.isInteger(status) && status >= 100 && status <= 999 ? status : null
 }
 
-/** Removes NUL and lone surrogates, as PostgreSQL can't store them. */
+/** Removes NUL and lone surrogates, which PostgreSQL can't store. */
 function readText(text: string | null, maxLength: number): string {
   if (typeof text !== 'string') return ''
-  // If a pair would be cut in half, we drop it. U+FFFD would look as if the response hadn't been valid UTF-8.
+  // Don't truncate in the middle of a surrogate pair. U+FFFD would make it look as if the response wasn't valid UTF-8.
   const cut = text.length > maxLength ? text.slice(0, maxLength).replace(/[\uD800-\uDBFF]$/, '') : text
   return cut.toWellFormed().replaceAll('\0', '\\u{0}')
 }
 
 /**
- * Returns the target of a redirect for the log. Credentials, query and fragment are removed, as they might be secret.
- * `URL` percent-encodes everything except visible ASCII.
+ * Returns the redirect target to log. Credentials, query and fragment are removed because they may be secret. `URL`
+ * percent-encodes everything except visible ASCII.
  *
- * @param base the URL that redirected, for resolving a relative `Location`
+ * @param base the URL that redirected, used to resolve a relative `Location`
  */
 function readLocation(location: string, base: string): string | null {
   if (location === '') return null
@@ -89,7 +89,7 @@ function readLocation(location: string, base: string): string | null {
   return url.href.slice(0, LOCATION_MAX_LENGTH)
 }
 
-/** Maximum delay of a Node timer. */
+/** Maximum delay of a Node timer */
 const MS_MAX = 2 ** 31 - 1
 
 function readMs(ms: number | null | undefined): number | null {

@@ -65,12 +65,12 @@ const COLUMNS: readonly Column<EndpointActivity>[] = [
   { title: 'URL', value: ({ url }) => url },
 ]
 
-/** Returns `, 99.5 %` for example. Never rounds up to 100 %, as that would hide failures. */
+/** Returns something like `, 99.5 %`. Doesn't round up to 100 % because that would hide failures. */
 function formatShare(share: number | null): string {
   return share === null ? '' : `, ${Math.floor(share * 1000) / 10} %`
 }
 
-/** Returns `2 timeout` or `1 not allowed`, for example. */
+/** Returns something like `2 timeout` or `1 not allowed`. */
 function formatResult([name, count]: readonly [string, number]): string {
   return `${formatCount(count)} ${name.replace('_', ' ')}`
 }
@@ -82,7 +82,7 @@ function formatDurations({ p50Ms, p95Ms }: Pick<EndpointActivity, 'p50Ms' | 'p95
 
 const BARS = '▁▂▃▄▅▆▇█'
 
-/** Draws counts as bars. Zero is a dot, and small counts still get the lowest bar. */
+/** Draws counts as bars. Zero is a dot. Even the smallest count gets a bar. */
 function sparkline(counts: readonly number[]): string {
   const max = Math.max(...counts)
   return counts

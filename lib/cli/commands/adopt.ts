@@ -5,7 +5,7 @@ import { ofAdopting } from '../consequences.ts'
 import { readInstallation, withStore } from '../database.ts'
 import { UsageError } from '../failure.ts'
 
-/** Assigns a restored, copied or upgraded database to this installation. */
+/** Claims a restored, copied or upgraded database for this installation. */
 export const adopt: Command = defineCommand({
   name: 'adopt',
   summary: 'makes the database that of this installation, after a restore, a copy or an upgrade',

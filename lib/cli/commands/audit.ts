@@ -47,13 +47,13 @@ function describeDetails(details: AuditEntry['details']): string {
   return entries.map(([name, value]) => `${name}: ${describeValue(value)}`).join('; ')
 }
 
-/** Adds spaces so that long lists can be wrapped. */
+/** Adds spaces to let long lists wrap. */
 function describeValue(value: unknown): string {
   if (Array.isArray(value)) return value.map(describeValue).join(', ')
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Commands for audit entries. */
+/** The audit commands. */
 export const audit: Group = {
   name: 'audit',
   summary: "who changed an organization's settings",

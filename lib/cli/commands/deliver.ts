@@ -90,7 +90,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const checks = urls.map((url) =>
       check(url).catch((error) => {
         if (!isSharded || !isStoreUnavailable(error)) throw nameTarget(error, url)
-        // Continue anyway, because this shard's loop keeps trying while the others deliver.
+        // Keep going, because this shard's loop will keep trying while the others deliver.
         logger.warn({}, describeFailure(nameTarget(error, url)).line)
       }),
     )
@@ -138,12 +138,12 @@ async function deliverUntilStopped(
 ): Promise<DeliveryCounts | null> {
   const signals = listenForSignals(session.terminal)
   try {
-    // Do this first. If we can't write the output, nothing has been started yet.
+    // Do this first. If we can't write to the output, nothing has been started yet.
     await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
     for (const loop of loops) loop.start()
     await signals.first
     await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
-    // Returns `null` if the database is no longer reachable, because `stats` needs it.
+    // Returns `null` if the database has become unreachable, since `stats` needs it.
     return await addCounts(loops.map(async (loop) => (await loop.stats()).attempts)).catch(() => null)
   } finally {
     signals.end()
@@ -168,13 +168,13 @@ function describeCounts({ delivered, retried, failed }: DeliveryCounts): string 
   return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(failed)} failed`
 }
 
-/** Adds up the counts of all loops. If a shard is down, its error is thrown after the other loops have ended. */
+/** Adds up all loops' counts. If a shard is down, its error is thrown once the other loops have ended. */
 async function addCounts(counts: readonly Promise<DeliveryCounts>[]): Promise<DeliveryCounts> {
   await Promise.allSettled(counts)
   return sumOf(await Promise.all(counts))
 }
 
-/** Deliveries wait if a key is missing. It's better to warn at startup than to wait until a subscriber complains. */
+/** Deliveries wait if a key is missing. Warn at startup so you don't have to find out from a subscriber. */
 async function warnOfSecrets(url: string, secretKeys: readonly string[], logger: Logger): Promise<void> {
   const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_CHECKED_MAX))
   const { unopened } = judgeSecrets(stored, secretKeys)
@@ -182,17 +182,17 @@ async function warnOfSecrets(url: string, secretKeys: readonly string[], logger:
   logger.warn({ unopened }, 'Cannot open signing secrets with the keys of BUSINESS_API_SECRET_KEYS')
 }
 
-// --- Lines for people ---
+// --- Human-readable output ---
 
-/** Writing to a terminal blocks the process. More lines would slow down deliveries and be too fast to read anyway. */
+/** Writing to a terminal is blocking. More lines than this would slow down deliveries, and no one reads that fast. */
 const LINES_PER_SECOND = 50
 const SECOND_MS = 1000
 
 const REFUSED_ADVICE = `${DESTINATION_REFUSED}: for development, --allow-private-networks and --allow-http allow more destinations`
 
 /**
- * Writes a line with the time, response, duration, type, delivery and organization for each attempt of this process. If
- * there are more than {@link LINES_PER_SECOND}, the rest are only counted.
+ * Writes one line per attempt in this process, with its time, response, duration, type, delivery and organization.
+ * Anything beyond {@link LINES_PER_SECOND} is only counted.
  *
  * @returns a function that stops writing
  */
@@ -243,7 +243,7 @@ function writeAttempts(stdout: Output): () => void {
   }
 }
 
-/** Returns `09:00:01Z  failed: 503  34 ms  invoice.paid  dlv_01K…  org_42  attempt 2`, for example. */
+/** Returns something like `09:00:01Z  failed: 503  34 ms  invoice.paid  dlv_01K…  org_42  attempt 2`. */
 function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
   const { status = null, error, type, deliveryId, organizationId, attempt: number } = attempt
   const isDelivered = status !== null && status >= 200 && status < 300
@@ -260,11 +260,11 @@ function describeAttempt(attempt: AttemptTrace, durationMs: number): string {
   return parts.join('  ')
 }
 
-// --- Lines for programs ---
+// --- JSON output ---
 
 /**
- * Creates a logger that writes warnings and errors as JSON lines. For operators, options of the library are replaced
- * with flags and variables, and stack traces are left out.
+ * Creates a logger that writes warnings and errors as JSON lines. Library options are translated to flags and
+ * variables, and stack traces are omitted.
  */
 function createJsonLog(stderr: Output): Logger {
   const writeLine =

@@ -15,7 +15,7 @@ import { recover, redeliver } from './recovery.ts'
 
 const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
 
-// --- List ---
+// --- list ---
 
 const listDeliveries: Command = defineCommand({
   name: 'list',
@@ -54,7 +54,7 @@ const COLUMNS: readonly Column<Delivery>[] = [
   { title: 'CREATED', value: ({ createdAt }) => formatMoment(createdAt) },
 ]
 
-// --- Show ---
+// --- show ---
 
 const show: Command = defineCommand({
   name: 'show',
@@ -110,7 +110,7 @@ function formatPart(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }
 
-/** Commands for the delivery log. */
+/** The delivery log commands. */
 export const deliveries: Group = {
   name: 'deliveries',
   summary: 'the delivery log of an organization',

@@ -52,7 +52,7 @@ export const doctor: Command = defineCommand({
   },
 })
 
-/** Runs all checks even if some fail, except for checks that depend on a failed one. */
+/** Runs all checks even after failures, except checks that depend on a failed check. */
 async function runChecks(
   inspector: Inspector,
   here: {
@@ -110,7 +110,7 @@ async function attemptCheck(
   }
 }
 
-/** Returns advice for a check that couldn't be run. */
+/** Returns advice for when a check couldn't be run. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
@@ -118,7 +118,7 @@ function adviceFor(error: unknown): string {
   return `${CONNECTION_ADVICE}; if it does, read its log`
 }
 
-/** Maximum number of details per check, so that the others don't get lost. */
+/** Maximum number of details per check. Keeps one check from hiding the others. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {

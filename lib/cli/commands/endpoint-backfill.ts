@@ -13,7 +13,7 @@ import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 import { listenForSignals } from '../stop-signals.ts'
 
-/** Sends an endpoint events for records that existed before it was registered. */
+/** Sends events to an endpoint for records that existed before it was registered. */
 export const backfill: Command = defineCommand({
   name: 'backfill',
   summary: 'sends an endpoint an event for each existing record',
@@ -79,7 +79,7 @@ async function backfillAll(
     : null
   const counts = Object.values(preview?.records ?? {})
   const total = counts.reduce((sum, count) => sum + count, 0)
-  // If the total isn't known, a progress bar would be misleading.
+  // If we don't know the total, a progress bar would be misleading.
   const isWhole = counts.every((count) => count < DELIVERY_COUNT_MAX)
   const signals = listenForSignals(session.terminal)
   const stopping = new AbortController()

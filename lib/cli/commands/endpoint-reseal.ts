@@ -7,7 +7,7 @@ import { Failure, UsageError } from '../failure.ts'
 import { toggle } from '../flags.ts'
 import { readSecretKeys } from '../sealing.ts'
 
-/** Reseals stored credentials with the first of the keys. */
+/** Reseals stored credentials with the first key. */
 export const reseal: Command = defineCommand({
   name: 'reseal',
   summary: 'seals the signing secrets and headers of all organizations under the first sealing key',
@@ -56,7 +56,7 @@ const endpointsOf = (count: number): string => countOf(count, 'endpoint', 'endpo
 /** The totals of one round over all endpoints. */
 type Totals = Omit<ResealReport, 'next'>
 
-/** Maximum number of rounds. If other calls keep changing an endpoint, it's left for the next run. */
+/** Maximum number of rounds. An endpoint that other calls keep changing is left for the next run. */
 const ROUNDS_MAX = 3
 
 async function resealAll(secrets: SecretSettings, round = 1, resealedBefore = 0): Promise<Totals> {

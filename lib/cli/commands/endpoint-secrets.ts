@@ -78,7 +78,7 @@ export const add: Command = defineCommand({
   },
 })
 
-/** @throws `UsageError`, which never contains a value because it may be a token */
+/** @throws `UsageError`. Never includes a header's value, since it may be a token */
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers = lines.map((line): [string, string] => {
     const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? []
@@ -111,7 +111,7 @@ export const rotate: Command = defineCommand({
   },
   async run({ organization: owner, overlap, actor: who, yes, dryRun, ...rest }, session) {
     const { argument } = session
-    // With an overlap nothing stops working right away, so we don't need to ask.
+    // With an overlap, nothing stops working right away, so there's no need to ask.
     const asking = { yes: yes || overlap !== 0, dryRun }
     const rotated = await withSettings(
       session,

@@ -70,7 +70,7 @@ function describeFailures({ failures, failingSince }: WebhookEndpoint): string {
   return `${failures} in ${formatDuration(Math.max(0, Date.now() - Date.parse(failingSince)))}`
 }
 
-// Commands that change the state of an endpoint.
+// Commands that change an endpoint's state
 
 function exampleOf(name: string) {
   const line = `business-api-kit endpoints ${name} we_${EXAMPLE_ULID} --organization org_42`
@@ -188,7 +188,7 @@ const update: Command = defineCommand({
       const names = Object.keys(CHOICES).map(dashed)
       throw new UsageError(`Pass a change: ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`)
     }
-    // The secret is only read and not stored, so it's fine if it's stored as plain text.
+    // Plain text is fine here because the secret is only read and not stored.
     const sealing = isOn ? { secretKeys: readSecretKeys(session), allowPlaintextSecrets: true } : {}
     const endpoint = await withSettings(
       session,
@@ -199,7 +199,7 @@ const update: Command = defineCommand({
   },
 })
 
-/** Commands for webhook endpoints. */
+/** The webhook endpoint commands. */
 export const endpoints: Group = {
   name: 'endpoints',
   summary: "an organization's webhook endpoints",

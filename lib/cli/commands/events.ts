@@ -11,7 +11,7 @@ import { visibleLines } from '../text.ts'
 
 const EXAMPLE_ID = `evt_${EXAMPLE_ULID}`
 
-// --- List ---
+// --- list ---
 
 const listEvents: Command = defineCommand({
   name: 'list',
@@ -49,13 +49,13 @@ const COLUMNS: readonly Column<LoggedEvent>[] = [
   { title: 'DELIVERIES', value: describeDeliveries },
 ]
 
-/** Returns `2 delivered, 1 pending`, for example. */
+/** Returns something like `2 delivered, 1 pending`. */
 function describeDeliveries({ deliveries }: LoggedEvent): string {
   const counts = Object.entries(deliveries).map(([state, count]) => `${count} ${state}`)
   return counts.length === 0 ? 'none' : counts.join(', ')
 }
 
-// --- Show ---
+// --- show ---
 
 const show: Command = defineCommand({
   name: 'show',
@@ -98,7 +98,7 @@ const DELIVERY_COLUMNS: readonly Column<Delivery>[] = [
   { title: 'REASON', value: ({ reason }) => reason ?? '' },
 ]
 
-// --- Send again ---
+// --- redeliver ---
 
 const redeliver: Command = defineCommand({
   name: 'redeliver',
@@ -118,7 +118,7 @@ const redeliver: Command = defineCommand({
   },
 })
 
-/** Commands for events. */
+/** The event commands. */
 export const events: Group = {
   name: 'events',
   summary: "an organization's events, also without an endpoint",

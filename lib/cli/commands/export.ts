@@ -13,7 +13,7 @@ import type { Session } from '../session.ts'
 import { readSettingsLines, SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 import { visibleJson } from '../text.ts'
 
-/** Number of records that are read per statement and printed per write. */
+/** Number of records to read per statement and to print per write. */
 const PAGE_SIZE = 500
 
 type Kind = RecordKind | SettingsKind
@@ -69,7 +69,7 @@ interface Tally {
 
 function createTally(session: Session): Tally {
   const { stdout, stderr } = session.terminal
-  // If the records are printed to the same terminal, they would overwrite the bar.
+  // If the records go to the same terminal, they would overwrite the bar.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
   const counts = new Map<Kind, number>()
   let total = 0
@@ -91,7 +91,7 @@ function createTally(session: Session): Tally {
   }
 }
 
-/** Returns the singular and plural of a kind. */
+/** Returns a kind's singular and plural. */
 function wordsOf(kind: Kind): readonly [one: string, several: string] {
   const one = kind.replace('api_key', 'API key').replace('_', ' ')
   return [one, `${one.replace(/(?<!e)y$/, 'ie').replace(/s$/, 'se')}s`]

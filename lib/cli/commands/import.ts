@@ -18,7 +18,7 @@ import { SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
 /** Maximum number of lines to list in a message. */
 const SHOWN_MAX = 10
-/** Maximum length of a line in bytes. The largest event in a full export is shorter. */
+/** Maximum line length in bytes. Even the largest event in a full export is shorter. */
 const LINE_MAX = 8_388_608
 
 /** Imports records from an NDJSON file. */
@@ -63,7 +63,7 @@ interface Total {
   added: number
   known: number
   readonly different: { count: number; readonly shown: string[] }
-  /** Number of lines in the export that aren't records, by kind. */
+  /** Number of exported lines that aren't records, by kind. */
   readonly leftOut: Map<SettingsKind, number>
 }
 
@@ -117,7 +117,7 @@ function add(total: Total, batch: readonly GivenRecord[], { added, known, differ
   total.different.shown.push(...names.slice(0, SHOWN_MAX - total.different.shown.length))
 }
 
-/** Decodes a line, without the byte order mark at the start of some files. */
+/** Decodes a line, without the byte order mark that some files start with. */
 function decode(line: Uint8Array, place: string, total: Total): string {
   if (line.length > LINE_MAX) throw after(total, `Cannot import ${place} because it is longer than 8 MiB`)
   try {
@@ -152,7 +152,7 @@ function readLine(
   }
 }
 
-/** Merges the fields that an export prints next to the record because they aren't shown by the API. */
+/** Merges in the fields that exports print next to the record because the API doesn't show them. */
 function fromExport(line: unknown): unknown {
   const { kind, record, ...beside } = Object(line)
   if (typeof record !== 'object' || record === null) return { kind, record }
@@ -162,7 +162,7 @@ function fromExport(line: unknown): unknown {
   return { kind, record: { ...record, ...more, ...signature } }
 }
 
-/** Adds what was written before the failure. */
+/** Adds to the error how much had already been written. */
 function explainAfter(total: Total): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof BusinessApiError) || error.code === STORE_UNAVAILABLE) throw error
@@ -189,7 +189,7 @@ async function* linesOf({ argument, terminal }: Session): AsyncIterable<Uint8Arr
   }
 }
 
-/** Splits a stream at line feeds. If a line is too long, it's returned as far as it was read and the stream ends. */
+/** Splits a stream into lines. If a line is too long, yields what was read so far and ends. */
 async function* splitLines(input: Readable): AsyncIterable<Uint8Array> {
   const LINE_FEED = 10
   let rest = Buffer.alloc(0)

@@ -113,7 +113,7 @@ const rotate: Command = defineCommand({
     const rotated = await withSettings(
       session,
       async (settings) => {
-        // With an overlap nothing stops working right away, so we don't need to ask.
+        // With an overlap, nothing stops working right away, so there's no need to ask.
         const asking = { yes: yes || overlap !== 0, dryRun }
         const find = () => ofRotatingKey(settings, owner, session.argument, overlap)
         if (!(await confirm(session, asking, find))) return null
@@ -196,7 +196,7 @@ const rename: Command = defineCommand({
   },
 })
 
-/** Commands for API keys. */
+/** The API key commands. */
 export const keys: Group = {
   name: 'keys',
   summary: 'the API keys of an organization',

@@ -38,7 +38,7 @@ const reset: Command = defineCommand({
   },
 })
 
-/** Commands for rate limits. */
+/** The rate limit commands. */
 export const limits: Group = {
   name: 'limits',
   summary: 'the rate limit of an organization',

@@ -74,7 +74,7 @@ export const listen: Command = defineCommand({
   },
 })
 
-/** Time between polls for new events, in milliseconds. */
+/** Poll interval in milliseconds. */
 const INTERVAL_MS = 500
 
 /** @throws `UsageError` */
@@ -85,7 +85,7 @@ function readUrl(given: string): string {
 }
 
 interface Forwarder {
-  /** @returns the response, or `null` if the attempt was interrupted by a signal */
+  /** @returns the response, or `null` if a signal interrupted the attempt */
   forward(event: EventRecord, signal: AbortSignal): Promise<WebhookAnswer | null>
 }
 
@@ -100,7 +100,7 @@ function createForwarder(
   },
 ): Forwarder {
   const { owner: organizationId, url, secret, service, standardWebhooks } = given
-  // We don't seal the secret because it never leaves this process.
+  // No need to seal a secret that never leaves this process.
   const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
   const ref = { organizationId, endpointId: 'listen' }
   const target = {
@@ -129,7 +129,7 @@ function createForwarder(
   }
 }
 
-/** Prints `09:00:01Z  failed: 503  34 ms  invoice.paid  evt_01K…`, for example. */
+/** Prints something like `09:00:01Z  failed: 503  34 ms  invoice.paid  evt_01K…`. */
 function printForwarded(watch: Watch, { id, type }: EventRecord, answer: WebhookAnswer): Promise<void> {
   const { status, error, durationMs } = answer
   const word = String(status ?? error ?? 'no answer')

@@ -47,7 +47,7 @@ export const migrateCommand: Command = defineCommand({
       throw new UsageError('Name one database for --print with --database-url')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)
-    // Reading the state times out quickly if there is no database, while migrating may have to wait for other sessions.
+    // If there's no database, reading the state times out quickly. Migrating may have to wait for other sessions.
     await readSchema(session)
     const report = await migrate(session.databaseUrl(), {
       service: session.service,
@@ -62,7 +62,7 @@ export const migrateCommand: Command = defineCommand({
   },
 })
 
-/** Writes warnings to stderr, even with --json. Otherwise the command may seem to hang. */
+/** Writes warnings to stderr, even with --json, because it could otherwise look as if the command hangs. */
 function notesOf({ terminal }: Session): Logger {
   return { ...mutedLogger, warn: (_, message) => terminal.stderr.write(`${visible(message)}\n`) }
 }

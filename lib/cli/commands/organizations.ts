@@ -89,7 +89,7 @@ const forget: Command = defineCommand({
   },
 })
 
-/** @throws {@link Failure} unless the id is entered, `UsageError` if there is no terminal to ask on */
+/** @throws {@link Failure} unless the id is entered, `UsageError` if there's no terminal to ask on */
 async function askForId(
   { argument, terminal: { stdin, stderr } }: Session,
   kind: 'organization' | 'business',
@@ -110,7 +110,7 @@ async function askForId(
   if (answer?.trim() !== argument) throw new Failure('Nothing was changed: the id was not repeated')
 }
 
-/** Commands that affect an organization as a whole. */
+/** Commands that affect an entire organization. */
 export const organizations: Group = {
   name: 'organizations',
   summary: 'organizations as a whole',

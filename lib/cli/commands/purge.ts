@@ -12,7 +12,7 @@ import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
-/** Maximum number of rows of each kind per statement, so that other statements don't have to wait for long. */
+/** Maximum number of rows of each kind per statement. Keeps other statements from having to wait long. */
 const PURGE_LIMIT = 1000
 
 /** Erases old events. */
@@ -58,12 +58,12 @@ A running business-api-kit deliver does all this by itself: see its --retention.
   },
 })
 
-/** All organizations that lose events get the same entry. */
+/** Every organization that loses events gets the same entry. */
 function makeEntry(who: string, olderThanMs: number): PurgeEntry {
   return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
 }
 
-/** After each part, pauses for as long as the part took so that deliveries can continue. */
+/** Pauses after each batch for as long as the batch took, which leaves room for deliveries. */
 async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,

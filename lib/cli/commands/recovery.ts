@@ -13,7 +13,7 @@ import type { Session } from '../session.ts'
 
 // Commands that send deliveries again.
 
-/** Sends one delivery again. */
+/** Sends a single delivery again. */
 export const redeliver: Command = defineCommand({
   name: 'redeliver',
   summary: 'sends a finished delivery again',
@@ -41,7 +41,7 @@ export const redeliver: Command = defineCommand({
   },
 })
 
-/** Sends lots of deliveries again. */
+/** Sends many deliveries again. */
 export const recover: Command = defineCommand({
   name: 'recover',
   summary: 'sends all failed and skipped deliveries again',
@@ -89,7 +89,7 @@ async function recoverAll(
 }
 
 /**
- * Returns the disabled endpoints that have recoverable deliveries.
+ * Returns disabled endpoints with recoverable deliveries.
  *
  * @throws {@link Failure} if the endpoint in the filter doesn't exist
  */

@@ -68,9 +68,9 @@ const show: Command = defineCommand({
   },
 })
 
-/** Time between polls in milliseconds. */
+/** Poll interval in milliseconds. */
 const POLL_MS = 500
-/** Time until a request must be in the log, in milliseconds. Responses take up to 5 s and the batch another second. */
+/** Maximum delay until a request is logged, in milliseconds. Responses take up to 5 s, and the batch another second. */
 const LATE_MS = 10_000
 
 const tail: Command = defineCommand({
@@ -102,8 +102,8 @@ const tail: Command = defineCommand({
 })
 
 /**
- * Returns a function that returns the new requests in the log, oldest first. It only uses times from the log, because
- * the clocks of machines differ.
+ * Returns a function that returns newly logged requests, oldest first. Only compares times from the log because
+ * different machines' clocks may disagree.
  */
 async function createReader(
   list: (since: string | undefined, before: string | null) => Promise<Page<LoggedRequest>>,
@@ -130,7 +130,7 @@ function classOf({ status }: LoggedRequest): string {
   return `${Math.floor(status / 100)}xx`
 }
 
-/** Commands for the request log. */
+/** The request log commands. */
 export const requests: Group = {
   name: 'requests',
   summary: 'the log of the API requests of an organization',

@@ -12,7 +12,7 @@ import type { Session } from '../session.ts'
 
 const to = required(text('NAME', 'the shard'))
 
-/** Calls a function with the stores of all shards. */
+/** Calls a function with all shards' stores. */
 async function withStores<Result>(
   { shards }: Session,
   work: (stores: ReadonlyMap<string, PostgresStore>) => Promise<Result>,
@@ -111,7 +111,7 @@ function describe(name: string, place: StoredPlace | null) {
   return { name, slots, moved: entries.length - moving, moving }
 }
 
-/** Commands for the shards of an installation. */
+/** The shard commands. */
 export const shards: Group = {
   name: 'shards',
   summary: 'the shards of an installation',

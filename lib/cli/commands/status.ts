@@ -8,7 +8,7 @@ import { formatDuration } from '../durations.ts'
 import { formatBounded, formatCount } from '../progress.ts'
 import { formatDetails } from '../table.ts'
 
-/** Shows the current state without judging it. See doctor.ts for that. */
+/** Shows the current state without judging it. For that, see doctor.ts. */
 export const status: Command = defineCommand({
   name: 'status',
   summary: 'shows the state of the schema and the backlog',

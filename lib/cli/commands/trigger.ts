@@ -30,14 +30,14 @@ export const trigger: Command = defineCommand({
     const published = await withStore(session, async (store) => {
       const { endpoints } = createDeveloperSettings(store)
       const example = findEvent(service, type)?.example ?? exampleData(type)
-      // Includes disabled endpoints. Their deliveries are marked as skipped and can be recovered later.
+      // Disabled endpoints count as well. Their deliveries are skipped and can be recovered later.
       const wanting = (await endpoints.list(owner)).filter(
         ({ types }) => types === null || types.includes(type),
       )
       const asking = { yes: yes || wanting.length === 0, dryRun }
       if (!(await confirm(session, asking, async () => ofTriggering(type, wanting)))) return null
       const id = createIds()('evt_test')
-      // `publish` checks the example against the schema of its type.
+      // `publish` checks the example against its type's schema.
       await createPlatform(store).publish(owner, type, example as never, { id })
       return { id, type, endpoints: wanting.length }
     })
@@ -50,7 +50,7 @@ export const trigger: Command = defineCommand({
 /** @throws `UsageError` */
 function readType(given: string, service: Service): EventType {
   const types = eventTypes(service)
-  // The host's own types depend on its service, which the compiler doesn't know here.
+  // The host's own types depend on its service, which the compiler doesn't know about.
   if (types.includes(given)) return given as EventType
   const suggestion = suggest(given, types)
   throw new UsageError(
