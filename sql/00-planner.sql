@@ -1,12 +1,12 @@
--- Delivery loops and logs query tables that may be empty today and have millions of rows tomorrow, but sessions cache
--- their plans, and a plan made for an empty table scans all of it once it's full. That's why functions on these tables
+-- Delivery loops and logs query tables that may be empty today and have millions of rows tomorrow. Sessions cache their
+-- plans, and a plan made for an empty table scans the whole table after it has grown. So functions on these tables
 -- disable the scans and joins that are only good for small tables, which makes every statement use its index.
 
--- Disables plan types for a function of this schema. It must be called again whenever a function is replaced, because
--- `create or replace` drops its settings. `more` has additional settings, such as `enable_sort` for statements whose
--- order is meant to make the planner use a certain index.
+-- Disables plan types for a function in this schema. Call this again whenever a function is replaced, because `create
+-- or replace` drops its settings. `more` has additional settings, such as `enable_sort` for statements whose order
+-- makes the planner use a certain index.
 --
--- We disable jit because the planner adds a huge cost for disabled plan types and would therefore compile all these
+-- jit is disabled because the planner adds a huge cost for disabled plan types and would JIT-compile all of these
 -- plans, which took 0.8 s for a list of eight rows. Most of the functions also set plan_cache_mode =
 -- force_generic_plan, because planning a call takes six times as long as executing it. The retention functions use
 -- force_custom_plan, because planning is cheap compared to a part of a purge.

@@ -1,27 +1,24 @@
--- This database's place among the shards of an installation, and the shard map. See lib/postgres/shards/. The table is
--- empty if there are no shards. Rows are only ever added, so no role needs to update them. For the database and for
--- each organization, the row with the highest version is the current one.
+-- This database's place among an installation's shards, and the shard map. See lib/postgres/shards/. The table is empty
+-- if there are no shards. It's append-only, so no role needs to update rows. The current row for the database or an
+-- organization is the one with the highest version.
 --
 -- Rows with an empty organization_id are about the whole database: the shard's name, and the shard of each of the 1,024
--- slots in slot order. An organization's slot is the remainder PostgreSQL itself would use for its ID in a table
--- partitioned by hash with 1,024 partitions. The first start writes version 0 to all shards and then version 1. A shard
--- that has no place while another one has version 1 has lost its data.
+-- slots in slot order. An organization's slot is the remainder PostgreSQL would use for its ID in a table partitioned
+-- by hash with 1,024 partitions. The first start writes version 0 to all shards and then version 1. A shard that has no
+-- place while another one has version 1 has lost its data.
 --
--- Rows with an organization_id are about an organization that has left the shard of its slot. They have the
--- current shard, or the target of a running move if the version is odd. During a move, the organization isn't
--- available on any shard.
+-- Other rows are about an organization that has left its slot's shard. They have the current shard or, if the version
+-- is odd, the target of a move in progress. During a move, the organization isn't available on any shard.
 create table business_api.shard_places (
   organization_id text collate "C" not null default '',
   name text collate "C" not null,
   version bigint not null,
   slots text[],
-  -- Names of the shards that were added after the first start. They have no slots, so organizations must
-  -- be moved there.
+  -- Names of shards added after the first start. These have no slots, so organizations must be moved there.
   added text[] not null default '{}',
-  -- If false, this database rejects all calls for the organization. All statements of an organization check this, see
-  -- ifHere() in lib/postgres/statements/here.ts.
+  -- If false, every statement of the organization is rejected. See ifHere() in lib/postgres/statements/here.ts.
   is_here boolean not null default true,
-  -- The organization's slot. Must match slotOf() in lib/access/slots.ts.
+  -- Must match slotOf() in lib/access/slots.ts.
   slot integer not null generated always as (
     ((pg_catalog.hashtextextended(organization_id, 8816678312871386365) & 1023) + 227)::integer & 1023
   ) stored,
@@ -31,11 +28,10 @@ create table business_api.shard_places (
   )
 );
 
--- Used to look up API keys, which have the slot of their organization encoded in them.
+-- For looking up API keys by the slot that is encoded in the key.
 create index shard_places_slot_idx on business_api.shard_places (slot) where organization_id <> '';
 
--- Fails a statement of an organization that isn't on this database. The error detail is the organization's
--- place as JSON.
+-- Fails a statement for an organization that isn't on this database. The error detail has its place as JSON.
 create function business_api.reject_elsewhere(organization_id text) returns text
 language plpgsql stable
 set search_path = ''
@@ -52,9 +48,9 @@ begin
 end
 $$;
 
--- Stores the place `first`, unless there is one with the same or a higher version, and returns the current place, or
--- null if there's none. `moved` has all organizations that aren't on the shard of their slot, as [name, version] by ID.
--- The entries in `told` are added to the map.
+-- Stores the place `first`, unless there is one with the same or a higher version, and adds the entries in `told` to
+-- the map. Returns the current place, or null if there is none. `moved` has the organizations that aren't on their
+-- slot's shard, as [name, version] by ID.
 create function business_api.shard_place(first jsonb, told jsonb) returns jsonb
   language plpgsql volatile
   set search_path = ''
@@ -87,9 +83,9 @@ begin
 end
 $$;
 
--- Deletes some of the rows an organization left here when it moved to another shard, see delete_organization_part. Does
--- nothing if the organization is on this database or moving, because these may be the only rows it has. The lock is the
--- same one that is used for copying, which may bring the organization back.
+-- Deletes a batch of the rows that an organization left here when it moved to another shard. See
+-- delete_organization_part. This is a no-op if the organization is here or moving, because these may be its only rows.
+-- Copying, which may bring the organization back, takes the same lock.
 create function business_api.delete_left_part(organization_id text, part_limit integer, after jsonb, record_tables text[])
 returns jsonb
 language plpgsql volatile
@@ -108,8 +104,7 @@ begin
 end
 $$;
 
--- Until the end of the transaction, prevents an organization from being copied to this database while rows it left here
--- are being deleted.
+-- Keeps an organization from being copied here until the end of the transaction, while old rows are being deleted.
 create function business_api.lock_move(organization_id text) returns void
 language sql volatile
 set search_path = ''

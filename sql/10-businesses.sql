@@ -1,13 +1,11 @@
 -- Businesses, and the clients they become. IDs are ULIDs, so reading a key (organization_id, id) backwards returns the
--- newest records first, and every list is a scan of a single index. Collation "C" compares IDs as bytes. All keys start
--- with organization_id as a second line of defense for tenant isolation.
+-- newest records first, and every list scans a single index. Collation "C" compares IDs as bytes. All keys start with
+-- organization_id as a second line of defense for tenant isolation.
 
--- All records are stored with their representation, which is the JSON text returned by the API, so lists only have to
--- join texts. It's a generated column, so it's correct even for rows that are written with SQL. The functions are
--- declared immutable although to_json and to_char are only stable, because texts, numerics, integers and UTC timestamps
--- are formatted the same way with any session settings.
-
--- Returns the representation of a business.
+-- Records are stored with their representation, the JSON string returned by the API, so lists only have to join
+-- strings. As a generated column, it's correct even for rows written with SQL. The functions are declared immutable
+-- although to_json and to_char are only stable, because these types are formatted the same way under any session
+-- settings.
 create function business_api.business_representation(
   id text, name text, category text, city text, email text, phone text
 ) returns text
@@ -25,7 +23,6 @@ begin
 end
 $$;
 
--- Returns the representation of a client, including that of its business.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz, business text
 ) returns text
@@ -44,9 +41,8 @@ begin
 end
 $$;
 
--- A business has at most one client, and the API returns clients with their business. That's why both are in the same
--- row: a list only reads one index entry and one row per client, syncing clients see changes of the business, and
--- manual SQL takes effect immediately.
+-- A business has at most one client, and the API returns clients along with their business, so both share a row. A list
+-- reads one index entry and one row per client, and syncing clients see changes of the business.
 create table business_api.businesses (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -61,16 +57,15 @@ create table business_api.businesses (
   total_revenue numeric(15, 3),
   monthly_revenue numeric(15, 3),
   converted_at timestamptz,
-  -- IDs of the latest changes, newest first. When a change is retried because its result was lost, it finds its ID
-  -- here, even after a few other changes. Other tables use this column in the same way.
+  -- IDs of the latest changes, newest first, used to detect that a change is being retried because its result was lost.
+  -- Other tables have the same column.
   latest_changes text[] collate "C" not null default '{}',
-  -- The transaction that last wrote the record, and when it started. Syncing clients read records in the order of their
-  -- transactions, except for transactions that may still be running. Every update must set both. The tables below have
-  -- the same columns.
+  -- The transaction that last wrote the record, and when it started. Syncing clients read records in transaction order,
+  -- except for transactions that may still be running. Every update must set both. Other tables do the same.
   changed_xid xid8 not null default pg_current_xact_id(),
   updated_at timestamptz not null default now(),
-  -- The representation of the client, including the business. Null if the business isn't a client. Businesses are
-  -- rarely returned on their own, so their representation is built when they're read.
+  -- The client's representation, including the business, or null without a client. A business on its own is rarely
+  -- returned, so representation is built on demand.
   representation text generated always as (
     case when client_id is not null then business_api.client_representation(
       client_id, client_status, total_revenue, monthly_revenue, converted_at,
@@ -84,15 +79,14 @@ create table business_api.businesses (
   constraint businesses_pkey primary key (organization_id, id)
 );
 
--- For lists of clients, newest first: all of them, and the host's lists by status. All record tables have
--- indexes like these.
+-- For lists of clients, newest first, including the host's lists by status. All record tables have such indexes.
 create unique index businesses_organization_id_client_id_idx on business_api.businesses (organization_id, client_id)
   where client_id is not null;
 
 create index businesses_organization_id_client_status_client_id_idx
   on business_api.businesses (organization_id, client_status, client_id) where client_id is not null;
 
--- For clients that have changed since a transaction or since a time.
+-- For clients changed since a transaction or a time.
 create index businesses_organization_id_changed_xid_client_id_idx
   on business_api.businesses (organization_id, changed_xid, client_id) where client_id is not null;
 

@@ -1,7 +1,6 @@
--- Leads of existing businesses. The foreign key includes the organization, so a lead can never refer to a business of
--- another organization. This is the same for all tables below.
+-- Leads of existing businesses. The foreign key includes the organization, so a lead can never refer to another
+-- organization's business. The same goes for all tables below.
 
--- Returns the representation of a lead.
 create function business_api.lead_representation(
   id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamptz
 ) returns text
@@ -47,7 +46,6 @@ create index leads_organization_id_business_id_id_idx on business_api.leads (org
 
 create index leads_organization_id_stage_id_idx on business_api.leads (organization_id, stage, id);
 
--- For records that have changed since a transaction or since a time.
 create index leads_organization_id_changed_xid_id_idx on business_api.leads (organization_id, changed_xid, id);
 
 create index leads_organization_id_updated_at_id_idx on business_api.leads (organization_id, updated_at, id);

@@ -1,8 +1,6 @@
--- Invoices and payments. Amounts are numeric and are calculated by the database, never using floating point.
--- minor_units is the number of decimals the currency had when the invoice was written, so "900" JPY and "1250.000" TND
--- are returned as written.
+-- Invoices and payments. Amounts are numeric and computed by the database, never in floating point. minor_units is the
+-- currency's decimal places at the time of writing, so "900" JPY and "1250.000" TND are returned as written.
 
--- Returns the representation of an invoice.
 create function business_api.invoice_representation(
   id text, number text, status text, currency text, minor_units integer, issue_date timestamptz, due_date timestamptz,
   total numeric, amount_paid numeric
@@ -55,12 +53,11 @@ create table business_api.invoices (
     check (amount_paid >= 0 and amount_paid <= total and amount_paid = round(amount_paid, minor_units))
 );
 
--- For records that have changed since a transaction or since a time.
 create index invoices_organization_id_changed_xid_id_idx on business_api.invoices (organization_id, changed_xid, id);
 
 create index invoices_organization_id_updated_at_id_idx on business_api.invoices (organization_id, updated_at, id);
 
--- For invoices that may become overdue, of all organizations or of one.
+-- For invoices that may become overdue, across organizations or for one of them.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
 
 create index invoices_organization_id_due_date_idx

@@ -1,6 +1,5 @@
--- Proposals. A revision increments the version of a proposal but keeps its number.
+-- Proposals. A revision increments a proposal's version but keeps its number.
 
--- Returns the representation of a proposal.
 create function business_api.proposal_representation(
   id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text
 ) returns text
@@ -32,7 +31,7 @@ create table business_api.proposals (
   currency text not null,
   latest_changes text[] collate "C" not null default '{}',
   signed_by text,
-  -- Number of decimals of the currency.
+  -- The currency's number of decimal places.
   minor_units smallint not null default 3,
   signed_at timestamptz,
   changed_xid xid8 not null default pg_current_xact_id(),
@@ -51,7 +50,6 @@ create table business_api.proposals (
 
 create index proposals_organization_id_status_id_idx on business_api.proposals (organization_id, status, id);
 
--- For records that have changed since a transaction or since a time.
 create index proposals_organization_id_changed_xid_id_idx on business_api.proposals (organization_id, changed_xid, id);
 
 create index proposals_organization_id_updated_at_id_idx on business_api.proposals (organization_id, updated_at, id);

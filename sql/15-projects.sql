@@ -1,6 +1,3 @@
--- Projects.
-
--- Returns the representation of a project.
 create function business_api.project_representation(
   id text, name text, status text, billing_type text, value numeric
 ) returns text
@@ -35,7 +32,6 @@ create table business_api.projects (
 
 create index projects_organization_id_status_id_idx on business_api.projects (organization_id, status, id);
 
--- For records that have changed since a transaction or since a time.
 create index projects_organization_id_changed_xid_id_idx on business_api.projects (organization_id, changed_xid, id);
 
 create index projects_organization_id_updated_at_id_idx on business_api.projects (organization_id, updated_at, id);

@@ -1,5 +1,4 @@
--- The number series of invoices and proposals. We can't use sequences because a rollback would leave a gap, and invoice
--- numbers must not have gaps.
+-- The number series of invoices and proposals. Sequences won't do, because a rollback would leave a gap.
 create table business_api.number_series (
   organization_id text collate "C" not null,
   series text collate "C" not null,
@@ -7,17 +6,15 @@ create table business_api.number_series (
   constraint number_series_pkey primary key (organization_id, series)
 );
 
--- Formats a number of a series with at least four digits, for example `INV-2026-0042`. Has no settings so
--- that it's inlined.
+-- Formats a number with at least four digits, for example `INV-2026-0042`. Has no settings so that it's inlined.
 create function business_api.format_number(series text, count bigint) returns text
 language sql immutable
 as $$ select series || '-' || pg_catalog.lpad(count::text, greatest(4, pg_catalog.length(count::text)), '0') $$;
 
--- Takes the next number of a series that isn't used by another record of the same kind. An existing record keeps its
--- number. The series is locked until the end of the transaction, so the next record gets the number after a rollback.
--- Each number is looked up in the unique index, because the host may have assigned a hundred thousand consecutive
--- numbers itself. The ranges and the order force the planner to use that index, even if the session planned the
--- statement when the table was empty.
+-- Takes the next number in a series that no other record of the same kind uses. An existing record keeps its number.
+-- The series is locked until the end of the transaction, so after a rollback, the next record gets the number. Each
+-- number is looked up in the unique index, because the host may have assigned a hundred thousand consecutive numbers.
+-- The ranges and the order force the planner to use that index, even in a plan from when the table was empty.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -30,7 +27,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- These are read after locking, so we see what an earlier attempt has committed.
+  -- Read after locking, to see what an earlier attempt has committed.
   if table_name = 'business_api.invoices' then
     select i.number into known from business_api.invoices i
      where i.organization_id = $1 and i.id >= $4 and i.id <= $4 order by i.id limit 1;

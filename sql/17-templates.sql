@@ -1,8 +1,8 @@
--- Templates for text with values that only the store knows. They're filled in by the statement that writes the record.
+-- Templates with values that only the store knows, filled in by the statement that writes the record.
 
--- Replaces the placeholders in a JSON text with values from the record or from `more`, see lib/writes/placeholders.ts.
--- A placeholder is a JSON string that starts with NUL. Since stored text can't contain NUL, no other string looks like
--- one. It's an error if a placeholder has no value, because subscribers would receive it.
+-- Replaces the placeholders in a JSON string with values from the record or from `more`. See
+-- lib/writes/placeholders.ts. A placeholder is a JSON string that starts with NUL. Stored text can't contain NUL, so no
+-- other string looks like one. A placeholder with no value is an error, because subscribers would receive it.
 create function business_api.render_template(template text, record json, more json default '{}') returns text
 language plpgsql immutable
 set search_path = ''
@@ -16,7 +16,7 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    -- E'…' doesn't depend on standard_conforming_strings, which may have been changed in the host's transaction.
+    -- E'…' doesn't depend on standard_conforming_strings, which the host's transaction may have changed.
     rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   if strpos(rendered, E'"\\u0000') > 0 then
@@ -26,7 +26,7 @@ begin
 end
 $$;
 
--- Replaces the placeholders in the bodies of events.
+-- Replaces the placeholders in event bodies.
 create function business_api.render_events(events jsonb, record json, more json default '{}') returns jsonb
 language sql immutable
 set search_path = ''

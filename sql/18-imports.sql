@@ -1,13 +1,12 @@
--- Imports of existing records, whose IDs and dates are chosen by the host.
+-- Imports of existing records, with IDs and dates chosen by the host.
 
--- Imports a batch, see ImportStore.write in lib/resources/imports.ts. `records` has an array for each record kind,
--- where `row` is a record's position in the batch. `steps` has the statements, which lib/postgres/imports.ts generates
--- from the columns of each kind. They're passed the organization, the records and the known rows (true if the
--- organization already has the same record, false if it has one with different values). Returns a JSON object with
--- either `refused`, an array of rows and reasons, or `known`.
+-- Imports a batch. See ImportStore.write in lib/resources/imports.ts. `records` has an array for each record kind,
+-- where `row` is a record's position in the batch. `steps` has the statements that lib/postgres/imports.ts generates
+-- from each kind's columns. Their parameters are the organization, the records and the known rows (true if the
+-- organization already has the same record, false if the values differ). Returns a JSON object with either `refused`,
+-- an array of rows and reasons, or `known`.
 --
--- This isn't a single statement because inserts must see what was committed while we were waiting for
--- the number series.
+-- This isn't a single statement because inserts must see what was committed while waiting for the number series.
 create function business_api.import_records(organization_id text, records jsonb, steps jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -45,8 +44,7 @@ begin
     missing := missing - inserted;
   end loop;
   if missing <> 0 then
-    -- Another transaction was faster to write one of the IDs or numbers. The batch is retried and then
-    -- sees that record.
+    -- Another transaction was faster to write one of the IDs or numbers. The retried batch sees that record.
     raise exception 'Cannot import the records because another transaction wrote one of them first'
       using errcode = 'serialization_failure';
   end if;

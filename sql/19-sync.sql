@@ -1,9 +1,8 @@
--- Synchronization of lists. Clients read the records in the order of the transactions that changed them (changed_xid).
-
--- Returns a hash that identifies a table. Transaction IDs are meaningless for a table on another server (identified by
--- when it was initialized), timeline (restored to an earlier time, or a promoted standby) or database, and also if the
--- table was recreated or refilled, for example by a restore. In all of these cases the hash differs. We hash these
--- values because callers must not learn anything about the server.
+-- Returns a hash that identifies a table for syncing clients, which read records in the order of the transactions that
+-- changed them (changed_xid). Transaction IDs are meaningless on another server (identified by when it was
+-- initialized), timeline (after a restore to an earlier time or a standby's promotion) or database, or if the table was
+-- recreated or refilled, and the hash differs in all of these cases. The values are hashed because callers must not
+-- learn anything about the server.
 create function business_api.table_identity(table_name text) returns text
 language plpgsql volatile
 set search_path = ''

@@ -1,5 +1,5 @@
--- API keys. Looking up a key by its digest is the only lookup that can't start with organization_id, because the key is
--- what determines the organization.
+-- API keys. Looking up a key by its digest is the only lookup that can't start with organization_id, because the key
+-- determines the organization.
 --
 -- All functions in this schema set an empty search_path. Otherwise a function in `public` could shadow one of
 -- PostgreSQL's and decide which organization a request belongs to.
@@ -17,12 +17,10 @@ create table business_api.api_keys (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  -- The expiry that was last announced, and the token of the call that claimed the notice. A new expiry
-  -- is announced again.
+  -- The last announced expiry, and the token of the call that claimed the notice. A new expiry is announced again.
   expiry_noticed timestamptz,
   expiry_noticed_by text collate "C",
-  -- Set when the key is rotated. Without this, a second rotation would mistake the end of the overlap for the
-  -- key's own expiry.
+  -- Set by a rotation. Otherwise a second rotation would mistake the end of the overlap for the key's own expiry.
   successor_id text collate "C",
   constraint api_keys_pkey primary key (organization_id, id),
   constraint api_keys_digest_key unique (digest),
@@ -31,17 +29,17 @@ create table business_api.api_keys (
 
 create index api_keys_expires_at_idx on business_api.api_keys (expires_at) where expires_at is not null;
 
--- One row for each organization that has added an API key or an endpoint. Calls that add something with a limit update
--- this row first, so they run one after another and each one counts what the previous one has committed.
+-- One row for each organization that has added an API key or endpoint. Calls that add something with a limit start by
+-- updating this row, so they run one after another and always see the latest count.
 create table business_api.settings_turns (
   organization_id text collate "C" not null,
   turn bigint not null,
   constraint settings_turns_pkey primary key (organization_id)
 );
 
--- Waits for other calls of the organization that add something with a limit. We use an update and not just a lock
+-- Waits for the organization's other calls that add something with a limit. We use an update and not just a lock,
 -- because under repeatable read, an update fails a call that had to wait. The call is then retried instead of counting
--- outdated rows.
+-- stale rows.
 create function business_api.take_settings_turn(organization_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -68,9 +66,8 @@ begin
 end
 $$;
 
--- Inserts a key, see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with this ID, and true if this call
--- has inserted it. Returns no row if the organization has reached its limit, and no key if the digest belongs to
--- another key of any organization.
+-- Inserts a key. See ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with this ID, and true if this call
+-- inserted it. Returns no row if the organization has reached its limit, and no key if the digest is taken.
 create function business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
 returns table (is_new boolean, key business_api.api_keys)
 language plpgsql volatile
@@ -103,9 +100,8 @@ begin
 end
 $$;
 
--- Creates the successor of a key, see ApiKeyStore.rotate in lib/access/api-keys.ts. This isn't a single
--- statement because a rotation that had to wait for the key's row must see the latest commits. Returns no row if
--- the key doesn't exist.
+-- Creates a key's successor. See ApiKeyStore.rotate in lib/access/api-keys.ts. This isn't a single statement because a
+-- rotation that had to wait for the key's row must see the latest commits. Returns no row if the key doesn't exist.
 create function business_api.rotate_api_key(
   organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer
 ) returns table (outcome text, is_new boolean, previous business_api.api_keys, key business_api.api_keys)
@@ -137,7 +133,7 @@ begin
     return;
   end if;
 
-  -- We read the clock only after waiting for the row.
+  -- Read the clock only after waiting for the row.
   at_time := clock_timestamp();
   overlap_end := at_time + overlap_ms * interval '1 millisecond';
   if previous.successor_id is not null or previous.revoked_at <= at_time or previous.expires_at <= at_time then
@@ -164,7 +160,7 @@ begin
   update business_api.api_keys k
      set successor_id = successor ->> 'id',
          revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
-         -- The earlier of the two, because `least` ignores nulls.
+         -- The earlier of the two, since `least` ignores nulls.
          expires_at = case
            when overlap_ms > 0 then least(k.expires_at, overlap_end)
            else k.expires_at

@@ -1,7 +1,6 @@
 -- Rate limits, and the check of requests by key and limits. See lib/postgres/admission/.
 
--- Custom limits of organizations, which apply to all of an organization's keys together. They replace
--- the API's default.
+-- An organization's custom limit for all of its keys together, which replaces the API's default.
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,
@@ -11,8 +10,8 @@ create table business_api.organization_limits (
 );
 
 -- A bucket is stored as the time it will be full again (GCRA), in seconds since 1970. The table is unlogged because
--- after a crash it's fine if all buckets are full, and writing WAL for every request would cost more than the request
--- itself. With half-empty pages, updates of hot rows stay on the same page.
+-- full buckets are fine after a crash, and writing WAL for every request would cost more than the request itself. With
+-- half-empty pages, updates of hot rows stay on the same page.
 create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,
@@ -20,20 +19,20 @@ create unlogged table business_api.rate_buckets (
   constraint rate_buckets_pkey primary key (organization_id, bucket)
 ) with (fillfactor = 50);
 
--- Checks the requests of API keys, which are given by their digests. Looks up each key and its scopes, takes up to
--- `wanted` tokens from both the key's bucket and the organization's, and returns a row for each digest. The row has
--- nulls if the key isn't active. The given rates and bursts apply unless the key or the organization has its own limit.
--- `key_full_in` and `organization_full_in` are the seconds until the buckets are full again after taking the tokens.
--- `tokens` is the number of tokens taken, which is 0 if none were wanted.
+-- Checks requests by the digests of their API keys. Looks up each key and its scopes, takes up to `wanted` tokens from
+-- both the key's bucket and the organization's, and returns a row per digest, which has nulls if the key isn't active.
+-- The given rates and bursts apply unless the key or the organization has its own limit. `key_full_in` and
+-- `organization_full_in` are the seconds until the buckets are full again after taking the tokens. `tokens` is the
+-- number of tokens taken, which is 0 if none were wanted.
 --
 -- This doesn't read any records and returns very little, so the buckets are only locked for a fraction of a
 -- millisecond, even if the calling process is suspended. Buckets that are clearly empty aren't locked, so requests over
--- the limit don't wait. If `may_wait` is false, we never wait for locks or create buckets. Instead, `tokens` is -1 if a
--- bucket is missing or locked by another statement. If `may_wait` is true, there must be only one digest, because the
--- locks of several wouldn't be taken in a consistent order.
+-- the limit don't wait. If `may_wait` is false, we never wait for locks or create buckets, and `tokens` is -1 if a
+-- bucket is missing or locked by another statement. If `may_wait` is true, there must be only one digest, because
+-- several locks wouldn't be taken in a consistent order.
 --
 -- Fails if the key's organization has moved to another shard. To detect this even if the key is no longer here, the
--- caller can pass the organization the key is expected to belong to as a hint, or an empty string.
+-- caller can pass the expected organization as a hint, or an empty string.
 create function business_api.judge(
   digests text[],
   wanted integer[],
@@ -59,8 +58,7 @@ create function business_api.judge(
 )
 language plpgsql volatile
 set search_path = ''
--- We don't call forbid_plans here because all statements look up single rows by their full key, and every setting makes
--- each call slower.
+-- We don't call forbid_plans because all statements look up single rows by key, and every setting slows down the call.
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -72,17 +70,17 @@ declare
   organization_rate double precision;
   organization_burst double precision;
   -- A bucket that takes longer than this to be full again (in seconds) is below empty, because the limit was raised or
-  -- the clock was set back. It's then reset to empty once. We don't do this for the limits of an API, because another
-  -- API with lower limits might use the same store and must not find its bucket refilled. The extra hundredth of a
-  -- second covers floating-point errors.
+  -- the clock was set back, and is reset to empty once. An API's limits don't count, because another API with lower
+  -- limits might use the same store and must not find its bucket refilled. The extra hundredth of a second covers
+  -- floating-point errors.
   key_limit_in double precision;
   organization_limit_in double precision;
   key_full_at double precision;
   organization_full_at double precision;
 begin
   for index in 1 .. cardinality(digests) loop
-    -- Subqueries instead of joins, because with empty tables a join that scans both looks just as cheap, and that plan
-    -- would be kept after they've grown.
+    -- These are subqueries because with empty tables, a join that scans both looks just as cheap, and that plan would
+    -- stay cached after the tables have grown.
     select k.organization_id, k.id, k.scopes, k.per_second, k.burst, own.per_second as own_rate, own.burst as own_burst,
            k.last_used_at is null or k.last_used_at < clock_timestamp() - interval '1 minute' as last_use_is_stale,
            (select b.full_at from business_api.rate_buckets b
@@ -136,7 +134,7 @@ begin
       continue;
     end if;
 
-    -- Same order in which a deletion locks them.
+    -- Same lock order as a deletion.
     if may_wait then
       if key_full_in is null or organization_full_in is null then
         insert into business_api.rate_buckets (organization_id, bucket, full_at)

@@ -1,7 +1,6 @@
--- Replies stored under idempotency keys. An idempotency key belongs to the organization and the operation and not to
--- the API key, so requests are still replayed after the API key was rotated. An entry ends at expires_at, no matter
--- when it's purged. record_id is the ID of the created record or of the change. When a statement is retried because its
--- result was lost, it recognizes its own entry by that ID.
+-- Replies stored under idempotency keys. A key belongs to the organization and operation and not to the API key, so
+-- requests are still replayed after a key rotation. An entry ends at expires_at, no matter when it's purged. record_id
+-- is the ID of the created record or the change, by which a retried statement recognizes its own entry.
 create table business_api.idempotency_keys (
   organization_id text collate "C" not null,
   operation text collate "C" not null,
@@ -15,9 +14,8 @@ create table business_api.idempotency_keys (
 
 create index idempotency_keys_expires_at_idx on business_api.idempotency_keys (expires_at);
 
--- Deletes expired idempotency keys, starting at the given expiry. Earlier ones have already been deleted, and their
--- dead rows would only slow down the index scan until the next vacuum. Returns the number of deleted keys and the
--- latest expiry among them.
+-- Deletes expired idempotency keys, starting at the given expiry because the dead rows of earlier ones would slow down
+-- the scan until the next vacuum. Returns the number of deleted keys and the latest expiry among them.
 create function business_api.purge_idempotency_keys(
   expired_from timestamptz, key_limit integer, out purged integer, out latest timestamptz
 )

@@ -4,7 +4,7 @@ create table business_api.audit_entries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   changed_at timestamptz not null,
-  -- The host's name for the person or program that made the change.
+  -- The host's name for the user or program that made the change.
   actor text,
   action text not null,
   subject_id text collate "C" not null,
@@ -18,12 +18,12 @@ create index audit_entries_action_idx on business_api.audit_entries (organizatio
 
 create index audit_entries_actor_idx on business_api.audit_entries (organization_id, actor, id);
 
--- Used to limit the number of tests, see record_test.
+-- For limiting the number of tests. See record_test.
 create index audit_entries_tests_idx on business_api.audit_entries (organization_id, changed_at)
   where action = 'endpoint.test_sent';
 
--- Returns true if an entry exists. The function is volatile so that it sees commits that happened while the calling
--- statement was waiting for a lock. A retried change's first attempt may have been committed only then.
+-- Returns true if an entry exists. The function is volatile so that it sees what was committed while the calling
+-- statement was waiting for a lock, for example the first attempt of a retried change.
 create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
 language plpgsql volatile
 set search_path = ''
@@ -48,9 +48,8 @@ begin
 end
 $$;
 
--- Records a test of an endpoint, see AuditStore.recordTest in lib/access/audit.ts. Returns whether the entry
--- was recorded. An organization's calls run one after another, so each one counts the tests that the previous
--- one has committed.
+-- Records an endpoint test and returns whether it was recorded. See AuditStore.recordTest in lib/access/audit.ts. An
+-- organization's calls run one after another, so each call counts all committed tests.
 create function business_api.record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)
 returns boolean
 language plpgsql volatile
@@ -65,7 +64,7 @@ begin
   if business_api.is_recorded($1, entry ->> 'id') then
     return true;
   end if;
-  -- We read the clock only after waiting for our turn.
+  -- Read the clock only after waiting for our turn.
   at_time := clock_timestamp();
   select count(*) into tests from (
     select 1 from business_api.audit_entries e

@@ -6,16 +6,15 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamptz not null,
-  -- Number of changes made by `update`, used to tell two concurrent changes apart.
+  -- Number of changes made by `update`, for detecting concurrent changes.
   version integer not null default 0,
   description text not null default '',
-  -- The organization's custom headers: the names, and the names with their values, which are sealed like the signing
-  -- secret. Null if there are none.
+  -- Custom header names, and the names with their values, sealed like the signing secret. Null if there are none.
   header_names text[] not null default '{}',
   sealed_headers text,
-  -- If true, the headers of Standard Webhooks are sent as well.
+  -- If true, Standard Webhooks headers are sent as well.
   standard_webhooks boolean not null default false,
-  -- The organization's own limit on deliveries per second, or null for no limit. See 44-endpoint-rates.sql.
+  -- The organization's limit on deliveries per second, or null for no limit. See 44-endpoint-rates.sql.
   max_per_second double precision,
   -- Sealed by the application (AES-256-GCM). Null once the endpoint has been removed.
   sealed_secret text,
@@ -24,11 +23,9 @@ create table business_api.webhook_endpoints (
   disabled_reason text,
   failures integer not null default 0,
   failing_since timestamptz,
-  -- The attempt whose result made the endpoint failing or disabled. Used to repeat the report after its
-  -- result was lost.
+  -- The attempt whose result made the endpoint failing or disabled. If the report's result is lost, it's repeated.
   noticed_attempt text collate "C",
-  -- The expiry of the previous secret that was last announced, and the token of the call that claimed the notice. A new
-  -- expiry is announced again.
+  -- The last announced expiry of the previous secret, and the token of the call that claimed the notice.
   secret_expiry_noticed timestamptz,
   secret_expiry_noticed_by text collate "C",
   constraint webhook_endpoints_pkey primary key (organization_id, id),
@@ -38,8 +35,8 @@ create table business_api.webhook_endpoints (
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
 
--- Erases up to this many previous secrets whose overlap has ended, and returns how many were erased. Runs with the
--- privileges of the schema's owner because workers aren't allowed to change secrets.
+-- Erases up to this many previous secrets whose overlap has ended, and returns how many. Runs with the schema owner's
+-- privileges because workers aren't allowed to change secrets.
 create function business_api.erase_ended_secrets(part_limit integer) returns bigint
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -63,13 +60,12 @@ $$;
 
 revoke execute on function business_api.erase_ended_secrets(integer) from public;
 
--- Used by the purge, which deletes a removed endpoint once its last delivery is gone.
+-- For the purge, which deletes a removed endpoint once its last delivery is gone.
 create index webhook_endpoints_removed_idx
   on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
 
--- Inserts an endpoint, see EndpointStore.insert in lib/webhooks/endpoints.ts. `new_endpoint` has its columns. Returns
--- the endpoint with this ID, even if it has been removed, and true if this call has inserted it. Returns no row if the
--- organization has reached its limit.
+-- Inserts an endpoint with the columns in `new_endpoint`. See EndpointStore.insert. Returns the endpoint with this ID,
+-- even a removed one, and true if this call inserted it. Returns no row if the organization has reached its limit.
 create function business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
 returns table (is_new boolean, endpoint business_api.webhook_endpoints)
 language plpgsql volatile
@@ -97,7 +93,7 @@ begin
 end
 $$;
 
--- Returns what an attempt needs to know about an endpoint, see EndpointTarget in lib/webhooks/endpoints.ts.
+-- Returns an endpoint's data for an attempt. See EndpointTarget in lib/webhooks/endpoints.ts.
 create function business_api.endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamptz) returns json
 language sql stable
 as $$

@@ -1,5 +1,5 @@
--- The log of attempts, partitioned by day like deliveries (34-days.sql). No foreign key to deliveries, because each
--- attempt would have to lock the delivery's row, which means writing it once more.
+-- The log of attempts, partitioned by day like deliveries (34-days.sql). There's no foreign key to deliveries because
+-- each attempt would have to lock the delivery's row, which means another write.
 create table business_api.delivery_attempts (
   organization_id text collate "C" not null,
   delivery_id text collate "C" not null,
@@ -13,22 +13,22 @@ create table business_api.delivery_attempts (
   status integer,
   error text,
   body_excerpt text not null,
-  -- The target of a redirect. Null for all other responses, so it rarely takes up space.
+  -- The target of a redirect. Null for all other responses, so this rarely takes up space.
   location text,
   -- AttemptHeaders in lib/webhooks/claims.ts. Null for a 2xx response.
   headers jsonb,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 
--- An ended attempt, used to count activity (47-activity.sql). `attempts_before` is the delivery's number of attempts
--- before the current round. `outcome` is `retry` or the final state of the delivery.
+-- A finished attempt, as counted in the activity stats (47-activity.sql). `attempts_before` is the delivery's number of
+-- attempts before the current round. `outcome` is `retry` or the delivery's final state.
 create type business_api.ended_attempt as (
   organization_id text, endpoint_id text, delivery_id text, attempts_before integer, outcome text,
   started_at timestamptz, duration_ms real, status integer, error text
 );
 
--- Returns the record that each delivery's event is about, and the status and error of its last attempt. Each takes one
--- primary key lookup in the partition of the delivery's day.
+-- Returns each delivery's subject (the record that the event is about) and the status and error of its last attempt,
+-- with one primary key lookup each in the partition of the delivery's day.
 create function business_api.delivery_details(organization_id text, delivery_ids text[], event_ids text[])
 returns table (delivery_id text, subject_id text, status integer, error text)
 language plpgsql stable rows 64

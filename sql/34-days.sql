@@ -1,13 +1,13 @@
--- Events, finished deliveries and attempts are partitioned by day, so we can drop an old day as a whole. No table needs
--- a column for the day because delivery IDs and the delivery_prefix of events start with the publishing time (see
--- delivery_digits), so the bounds of a day are such strings. Open deliveries aren't partitioned.
+-- Events, finished deliveries and attempts are partitioned by day, so an old day can be dropped as a whole. No table
+-- needs a column for the day, because delivery IDs and events' delivery_prefix start with the publishing time (see
+-- delivery_digits), which also makes them usable as bounds. Open deliveries aren't partitioned.
 
--- The functions in this file run with the privileges of the schema's owner or are called by functions that do. If
--- search_path were empty, PostgreSQL would look up type names among the caller's temporary objects first, and a domain
--- named `text` could run the caller's code as the owner. That's why pg_temp comes last.
+-- The functions in this file run with the schema owner's privileges or are called by functions that do. With an empty
+-- search_path, PostgreSQL would look up type names among the caller's temporary objects first, and a domain named
+-- `text` could run the caller's code as the owner. That's why pg_temp comes last.
 
--- Returns the prefix of the first delivery ID at a given time: `dlv_` and the milliseconds as ten ULID digits. For a
--- time before 1970, returns the lowest possible prefix.
+-- Returns the prefix of the first delivery ID at a given time: `dlv_` and the milliseconds as ten ULID digits. Returns
+-- the lowest possible prefix for a time before 1970.
 create function business_api.day_bound(at_time timestamptz) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -19,8 +19,7 @@ as $$
     ) as digits
 $$;
 
--- Returns the time in a record's ID (`<kind>_<ulid>`), or null if the ID has another format, as imported
--- records may have.
+-- Returns the time in a record's ID (`<kind>_<ulid>`), or null for another format, which imported records may have.
 create function business_api.id_time(id text) returns timestamptz
 language sql immutable
 set search_path = ''
@@ -32,7 +31,7 @@ as $$
   ) / 1000.0) end
 $$;
 
--- Returns the publishing time that an event's delivery_prefix starts with, in milliseconds.
+-- Returns the publishing time at the start of an event's delivery_prefix, with millisecond precision.
 create function business_api.published_at(delivery_prefix text) returns timestamptz
 language sql immutable
 set search_path = ''
@@ -40,11 +39,10 @@ as $$
   select business_api.id_time(rpad(delivery_prefix, 30, '0'))
 $$;
 
--- Returns the digits that all delivery IDs of a call start with, in the same format that the application uses: `dlv_`,
--- 48 bits for the milliseconds, ten for the microseconds and twenty random bits. The remaining ten digits are the
--- number of the event within the call and the number of the endpoint, both as hexadecimal digits, which are valid in a
--- ULID. We don't call new_id for each delivery because that took longer than everything else. This also means that IDs
--- are in the order in which events were inserted.
+-- Returns the prefix of all delivery IDs of a call, in the same format that the application uses: `dlv_`, 48 bits for
+-- the milliseconds, ten for the microseconds and twenty random bits. The remaining ten digits are the event's number
+-- within the call and the endpoint's number, both in hexadecimal, which is valid in a ULID. Calling new_id for each
+-- delivery took longer than everything else. IDs are also in insertion order this way.
 create function business_api.delivery_digits(at_time timestamptz) returns text
 language plpgsql volatile
 set search_path = ''
@@ -66,8 +64,7 @@ begin
 end
 $$;
 
--- The days. Each one has a table for events, finished deliveries and attempts, whose names end with the name
--- of the day.
+-- The days. Each has a table for events, finished deliveries and attempts, with the day's name as a suffix.
 create table business_api.event_days (
   organization_id text collate "C" not null default '',
   -- The day's delivery IDs are at least `begins` and below `ends`.
@@ -78,7 +75,7 @@ create table business_api.event_days (
   name text not null,
   -- When we last tried to drop the day.
   checked_at timestamptz,
-  -- The oldest open delivery we found that keeps the day from being dropped, as JSON. Null if we found none.
+  -- The oldest open delivery that keeps the day from being dropped, as JSON. Null if none was found.
   retained_for jsonb,
   -- When the tables were dropped. The row is kept until the day's event_ids have been deleted.
   dropped_at timestamptz,
@@ -86,8 +83,8 @@ create table business_api.event_days (
   constraint event_days_organization_id_check check (organization_id = '')
 );
 
--- Returns how many days a new partition spans. It's a thirtieth of the retention, which results in about forty
--- partitions. We don't want more because a statement that can't exclude partitions locks all of them.
+-- Returns how many days a new partition spans. A thirtieth of the retention results in about forty partitions. More
+-- would be a problem, because a statement that can't exclude partitions locks all of them.
 create function business_api.day_width(retention_ms double precision) returns integer
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -99,8 +96,7 @@ as $$
   end
 $$;
 
--- Returns how long after the retention a purge keeps waiting for an event's day to be dropped, in ms. After that, the
--- events of a retained day are deleted row by row.
+-- Returns how long after the retention a purge waits to drop an event's day before deleting it row by row, in ms.
 create function business_api.day_grace_ms(retention_ms double precision) returns double precision
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -108,8 +104,8 @@ as $$
   select (business_api.day_width(retention_ms) + 1.5) * 86400000
 $$;
 
--- Returns the end of the days that exist without a gap from the given time on, or that time itself if it has no day.
--- There may be later days after a gap if the clock was ahead once.
+-- Returns the end of the days that exist without a gap from the given time on, or that time if it has no day. There may
+-- be later days after a gap if the clock was ahead once.
 create function business_api.days_end(at_time timestamptz) returns timestamptz
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -128,8 +124,8 @@ begin
 end
 $$;
 
--- Finds attached partitions without a matching row in event_days, because someone has deleted or changed it. We return
--- the bounds of the table because the width of new days may have changed since.
+-- Finds attached partitions without a matching row in event_days, because someone has deleted or changed it. Returns
+-- the table's bounds, since the width of new days may have changed.
 create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -162,9 +158,9 @@ begin
 end
 $$;
 
--- Creates a day, or whatever part of it is missing because a table was dropped or detached or the day's row was
--- deleted. We use catalog functions to find out what exists, because a host's repeatable read transaction doesn't see
--- rows of a day that another transaction has created since.
+-- Creates a day, or the missing part if a table was dropped or detached or the day's row was deleted. Uses catalog
+-- functions to find out what exists, because a host's repeatable read transaction doesn't see rows of a day that
+-- another transaction has created since.
 create function business_api.make_day(name text, begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -183,7 +179,7 @@ begin
         parent || '_' || $1, parent
       );
     end if;
-    -- There's no policy because rows are accessed through the parent table and its policies. This also protects the
+    -- No policy is needed, because rows are accessed through the parent table and its policies. This also protects the
     -- table if the host grants privileges on new tables by default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
     execute format(
@@ -205,9 +201,9 @@ begin
 end
 $$;
 
--- Creates the missing days between two times. The lock only conflicts with vacuums and others that create days.
--- Attaching a new table doesn't scan anything because it's empty. Days whose row was deleted or changed are repaired
--- first, because otherwise a new day could overlap with an existing table.
+-- Creates the missing days between two times. The lock only conflicts with vacuums and other calls that create days.
+-- Attaching an empty table doesn't scan anything. Days whose row was deleted or changed are repaired first, because
+-- otherwise a new day could overlap with an existing table.
 create function business_api.make_days_between(begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -247,8 +243,8 @@ begin
 end
 $$;
 
--- Creates the days up to seven days ahead, with the privileges of the schema's owner. Normally a purge creates them in
--- time, but a publisher that has no day for its event creates them too, so publishing never depends on a loop.
+-- Creates the days up to seven days ahead, with the schema owner's privileges. Normally a purge creates them in time,
+-- but a publisher with no day for its event does too, so publishing never depends on a loop.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -258,8 +254,7 @@ declare
   -- A publisher may have read the clock slightly earlier.
   here timestamptz := at_time - interval '1 hour';
 begin
-  -- A publisher that can't see the days because of row-level security calls this every time and must not
-  -- wait for others.
+  -- A publisher that can't see the days because of row-level security calls this every time and must not wait.
   if business_api.days_end(here) < at_time + interval '144 hours' then
     perform business_api.make_days_between(here, at_time + interval '168 hours');
   end if;
@@ -267,9 +262,9 @@ end
 $$;
 revoke execute on function business_api.make_days() from public;
 
--- Lets a publisher create days ahead of time if no loop does. The first one within the last two days creates the next
--- days, and the others don't wait for it. A publisher without any day, on the other hand, has to wait until the
--- transaction that creates it has ended, and a host's transaction may take minutes.
+-- Lets a publisher create days ahead of time if no loop does. The first publisher within the last two days creates the
+-- next days without blocking the rest. If there's no day at all, however, publishers have to wait for the transaction
+-- that creates the day. In a host's transaction, that may take minutes.
 create function business_api.make_days_ahead() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -287,11 +282,10 @@ end
 $$;
 revoke execute on function business_api.make_days_ahead() from public;
 
--- Makes sure that the current day has its tables, and tries to create the next ones two days ahead. We do this early
--- because a host's transaction that creates tables may stay open for hours. Once a session knows that the current
--- day exists, it doesn't check again between day_known_from and day_known_until, which is at most ten minutes later
--- or the end of the day. These are strings that are compared with delivery IDs. If the clock is set back, the
--- session checks again.
+-- Makes sure that the current day has its tables, and tries to create the next ones two days ahead, which is early
+-- because a host's transaction that creates tables may stay open for hours. Once a session knows that the current day
+-- exists, it doesn't check again between day_known_from and day_known_until, which is at most ten minutes later or the
+-- end of the day. Both are compared with delivery IDs as strings. If the clock is set back, the session checks again.
 create function business_api.ensure_day(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

@@ -1,7 +1,7 @@
--- Publishing, which inserts events and their deliveries into the current day.
+-- Publishing: inserts events and their deliveries into the current day.
 
 -- Generates an ID in the same format that the application uses: `<kind>_<ulid>` with 48 bits for the milliseconds and
--- 79 random bits. It's a loop because a query that builds the digits takes longer.
+-- 79 random bits. A query that builds the digits takes longer than this loop.
 create function business_api.new_id(kind text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -9,7 +9,7 @@ as $$
 declare
   alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
   milliseconds bigint := floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
-  -- We use five bits of each byte. The byte that has the UUID version gives us fewer.
+  -- We use five bits of each byte. The byte with the UUID version has fewer random ones.
   random_bytes bytea := uuid_send(gen_random_uuid());
   id text := kind || '_';
 begin
@@ -23,11 +23,11 @@ begin
 end
 $$;
 
--- Inserts events, with one delivery for each of the organization's endpoints that want the type. If an endpoint is
--- disabled, its delivery is skipped immediately, so it can be recovered later. Events without `hasNewId` may have been
--- published before. In that case the existing event is kept and nothing is sent again. IDs that were generated for the
--- event aren't looked up. Returns the number of open deliveries. All delivery IDs have the same timestamp, which is the
--- publishing time and also their created_at, because the log uses IDs to find a period.
+-- Inserts events, with one delivery for each of the organization's endpoints that want the type. A disabled endpoint's
+-- delivery is skipped immediately, so it can be recovered later. Events without `hasNewId` may have been published
+-- before, in which case the existing event is kept and nothing is sent again. Newly generated IDs aren't looked up.
+-- Returns the number of open deliveries. All delivery IDs have the same timestamp, which is the publishing time and
+-- also their created_at, because the log uses IDs to find a period.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -38,16 +38,16 @@ declare
   digits text := business_api.delivery_digits(at_time);
   given record;
   max_bytes integer;
-  -- The endpoints, which are read once for both kinds of deliveries.
+  -- Read once for both kinds of deliveries.
   endpoint_ids text[];
   endpoint_types text[];
   are_disabled boolean[];
   place integer;
-  -- True for each event in the call that is new and has an ID chosen by the host. We don't use an array of their
-  -- positions because a cached plan would compare each event with all elements.
+  -- True for each event in the call that is new and has an ID chosen by the host. We don't use an array of positions
+  -- because a cached plan would compare each event with all elements.
   are_new boolean[];
 begin
-  -- This is a single statement because the function runs for every event, where any additional statement is noticeable.
+  -- This is a single statement because the function runs for every event, where any extra statement is noticeable.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids
     into given
@@ -56,7 +56,7 @@ begin
     raise exception 'Cannot insert an event because a placeholder is left in its body';
   end if;
   if given.bytes > 65536 then
-    -- We use the default if row-level security hides the row.
+    -- Falls back to the default if row-level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if given.bytes > max_bytes then
       raise exception 'Cannot publish % because its body has % bytes, more than the maximum of %',
@@ -112,9 +112,8 @@ begin
       on w.types is null or e.type = any (w.types::text[])
    where (e."hasNewId" or are_new[e.number]) and not w.is_disabled;
   get diagnostics written = row_count;
-  -- Only an idle loop holds this lock, and it's notified when we commit. Otherwise we share the lock, which prevents
-  -- loops from becoming idle until we commit, and their polling finds the deliveries. We avoid notifying busy loops
-  -- because NOTIFY serializes all commits of the database.
+  -- Only an idle loop holds this lock, and is notified when we commit. Otherwise we share the lock, which keeps loops
+  -- from becoming idle until we commit, so they keep polling. NOTIFY would serialize all commits of the database.
   if written > 0 and not pg_try_advisory_xact_lock_shared(1768189029) then
     perform pg_notify('business_api_deliveries', '');
   end if;
@@ -136,9 +135,9 @@ end
 $$;
 
 -- Publishes an event from any language as part of the host's own transaction, including rollbacks. Returns the event's
--- ID, which is sent as a header. Calling it again with the same ID has no effect, and the first event is kept. The
--- `data` of each type is described under `webhooks` in the API's OpenAPI document. `traceparent` is the host's current
--- trace for the attempts of the event, in the format of W3C Trace Context version 00. Anything else is ignored.
+-- ID, which is sent as a header. Publishing the same ID again is a no-op that keeps the first event. The `data` of each
+-- type is described under `webhooks` in the API's OpenAPI document. `traceparent` is the host's current trace for the
+-- event's attempts, in the format of W3C Trace Context version 00. Anything else is ignored.
 create function business_api.publish_event(
   organization_id text, type text, data jsonb, id text default null, traceparent text default null
 ) returns text
@@ -191,8 +190,7 @@ begin
 end
 $$;
 
--- Accepts data as json, for example from row_to_json, or as text, for example from a driver's parameter, because
--- PostgreSQL doesn't cast these automatically.
+-- Accepts data as json (for example from row_to_json) or text, because PostgreSQL doesn't cast these automatically.
 create function business_api.publish_event(
   organization_id text, type text, data json, id text default null, traceparent text default null
 ) returns text

@@ -1,11 +1,11 @@
--- Backfills send an event to an endpoint for each record that is older than the endpoint. They're processed in limited
--- batches, with one statement each. Event IDs are derived from the endpoint, the type and the record. Repeating a batch
--- therefore doesn't write anything, and an interrupted backfill is resumed by starting over.
+-- Backfills send an event to an endpoint for each older record, in batches of one statement each. Event IDs are derived
+-- from the endpoint, the type and the record, so repeating a batch is a no-op, and an interrupted backfill is resumed
+-- by starting over.
 
--- Processes a batch of a backfill, see BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next
+-- Processes a batch of a backfill. See BackfillStore.backfill in lib/webhooks/backfill.ts. `records` has the next
 -- records by ID up to the limit, with `id`, `businessId` and `representation`. Returns the outcome as JSON, or null if
--- the endpoint doesn't exist. A record is skipped if the event of its creation already has a delivery to the endpoint
--- or is still going to have one.
+-- the endpoint doesn't exist. Skips a record if its creation event has a pending or successful delivery to the
+-- endpoint.
 create function business_api.backfill_part(
   organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb
 ) returns text
@@ -19,10 +19,10 @@ declare
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   digits text := business_api.delivery_digits(at_time);
   endpoint record;
-  -- The batch, and those of its records for which the endpoint already has an event.
+  -- The batch, and the IDs of its records for which the endpoint already has an event.
   batch jsonb;
   announced text[];
-  -- IDs of the new events, along with their delivery prefixes.
+  -- IDs of the new events, with their delivery prefixes.
   taken jsonb;
   batch_events jsonb;
   made integer;

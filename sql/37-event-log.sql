@@ -1,10 +1,7 @@
--- The event log. An event's ID, or its row in event_ids, tells us which day to search. The statement for pages is
--- planned once per session.
-
 -- Finds events by ID, in no particular order. Our own IDs start with the publishing time, and event_ids has the days of
--- all others. Only if neither of these leads to an event do we search every day. That happens if the ID doesn't exist
--- or comes from a process whose clock is wrong. Statements are planned for specific bounds, because planning for all
--- days takes ten times as long as executing them.
+-- all others. If neither leads to an event, the ID doesn't exist or comes from a process whose clock is wrong, and we
+-- search every day. Statements are planned for specific bounds, because planning for all days takes ten times as long
+-- as executing them.
 create function business_api.find_events(organization_id text, ids text[]) returns setof business_api.events
 language plpgsql stable rows 8
 set search_path = ''
@@ -23,7 +20,7 @@ begin
     if step = 1 then
       select array_agg(m.id), min(m.id collate "C"), max(m.id collate "C") into sought, first_prefix, last_prefix
         from unnest(missing) as m (id) where m.id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$';
-      -- The clock of the process may differ, and the statement may have been retried.
+      -- The process's clock may differ, and the statement may have been retried.
       first_prefix := business_api.day_bound(business_api.id_time(first_prefix) - interval '5 minutes');
       last_prefix := business_api.day_bound(business_api.id_time(last_prefix) + interval '5 minutes');
     elsif step = 2 then
@@ -59,9 +56,8 @@ end
 $$;
 select business_api.forbid_plans('find_events');
 
--- Finds the events of a record, in no particular order. There are usually a few and rarely thousands, and
--- each day takes an index lookup. There must be no condition except the hash, because then the planner could
--- choose another index.
+-- Finds a record's events, in no particular order. There are usually a few and rarely thousands, and each day takes an
+-- index lookup. With any condition other than the hash, the planner could choose another index.
 create function business_api.events_of_subject(organization_id text, subject_id text) returns setof business_api.events
 language plpgsql stable rows 8
 set search_path = ''
@@ -82,11 +78,11 @@ end
 $$;
 select business_api.forbid_plans('events_of_subject');
 
--- Lists an organization's latest events as JSON, see EventLogStore.list in lib/webhooks/event-log.ts. `type`,
--- `before_id` and `subject_id` may be null. Only events with a delivery_prefix of at least first_prefix and below
--- end_prefix are listed. We read up to inspected_limit events to fill the page. Each day takes an index lookup.
--- Planning for all days takes longer than that, but only happens once per session. The row comparisons force the
--- planner to use events_log_idx, and the prefix bounds exclude days.
+-- Lists an organization's latest events as JSON. See EventLogStore.list in lib/webhooks/event-log.ts. `type`,
+-- `before_id` and `subject_id` may be null. Only lists events with a delivery_prefix of at least first_prefix and below
+-- end_prefix, and reads up to inspected_limit events to fill the page. Each day takes an index lookup. Planning for all
+-- days takes longer, but only once per session. The row comparisons make the planner use events_log_idx, and the bounds
+-- exclude days.
 create function business_api.list_events(
   organization_id text,
   type text,
@@ -181,8 +177,7 @@ end
 $$;
 select business_api.forbid_plans('list_events', 'enable_sort');
 
--- Lists an organization's events after the given delivery_prefix as JSON, see EventLogStore.listSince in
--- lib/webhooks/event-log.ts and list_events.
+-- Lists an organization's events after the given delivery_prefix as JSON. See EventLogStore.listSince and list_events.
 create function business_api.list_events_since(organization_id text, after_prefix text, row_limit integer) returns text
 language plpgsql stable
 set search_path = ''

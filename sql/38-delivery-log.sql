@@ -1,7 +1,6 @@
 -- The delivery log: open deliveries, the deliveries of events, and finished deliveries day by day.
 
--- A filter for deliveries, which functions receive as JSON. See DeliveryFilter in lib/webhooks/deliveries.ts. A null
--- field matches everything.
+-- A filter for deliveries, passed as JSON. See DeliveryFilter. A null field matches everything.
 create type business_api.delivery_filter as (
   "endpointId" text, "eventId" text, "subjectId" text, type text, states text[], since timestamptz, until timestamptz
 );
@@ -12,8 +11,8 @@ create type business_api.logged_delivery as (
   state text, reason text, attempts integer, due_at timestamptz, created_at timestamptz, finished_at timestamptz
 );
 
--- Convert a row of each table to its form in the log. These and the next function have no settings so that PostgreSQL
--- inlines them and only reads the columns that are needed.
+-- Convert rows to log entries. These functions and the next one have no settings, so PostgreSQL inlines them and only
+-- reads the necessary columns.
 create function business_api.log_open(d business_api.open_deliveries) returns business_api.logged_delivery
 language sql immutable
 as $$
@@ -33,8 +32,7 @@ as $$
   )::business_api.logged_delivery
 $$;
 
--- Returns true if a delivery matches a filter. This checks everything except subjectId, which is a column of the event.
--- Statements additionally have the conditions that make them use an index.
+-- Returns true if a delivery matches a filter, except for subjectId, which is a column of the event.
 create function business_api.is_selected(f business_api.delivery_filter, d business_api.logged_delivery) returns boolean
 language sql immutable
 as $$
@@ -89,7 +87,7 @@ begin
        order by d.endpoint_id desc, d.id desc limit $5;
   end if;
   if has_sending then
-    -- There can't be more than all processes can send at the same time.
+    -- There are at most as many as all processes can send at the same time.
     return query
       select (business_api.log_open(d)).* from business_api.open_deliveries d
        where d.lease_until is not null and d.organization_id = $1
@@ -101,7 +99,7 @@ end
 $$;
 select business_api.forbid_plans('list_open_deliveries', 'enable_sort');
 
--- Lists the open and finished deliveries of an event, which are a range of both primary keys.
+-- Lists an event's open and finished deliveries, which are a range of both primary keys.
 create function business_api.deliveries_of_event(organization_id text, event_id text, delivery_prefix text)
 returns setof business_api.logged_delivery
 language plpgsql stable rows 4
@@ -120,8 +118,7 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_event');
 
--- Lists the open and finished deliveries of some events. Each event is a range of both primary keys, within the day it
--- was published.
+-- Lists the open and finished deliveries of some events. An event is a range of both primary keys within its day.
 create function business_api.deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])
 returns setof business_api.logged_delivery
 language plpgsql stable rows 64
@@ -150,7 +147,7 @@ end
 $$;
 select business_api.forbid_plans('deliveries_of_events');
 
--- Lists the latest open and finished deliveries of a record's events that match a filter. We read 250 events at a time
+-- Lists the latest open and finished deliveries of a record's events that match a filter, reading 250 events at a time
 -- until there are at least row_limit deliveries. IDs are at least first_id and below end_id.
 create function business_api.list_deliveries_of_subject(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer
@@ -186,14 +183,14 @@ end
 $$;
 select business_api.forbid_plans('list_deliveries_of_subject');
 
--- Lists an organization's latest finished deliveries that match a filter. We go through the days until there are at
--- least row_limit deliveries after a complete day, reading up to the limit from each index range. IDs are at least
--- first_id and below end_id.
+-- Lists an organization's latest finished deliveries that match a filter, day by day until there are at least row_limit
+-- deliveries after a complete day, reading up to the limit from each index range. IDs are at least first_id and below
+-- end_id.
 --
 -- A statement across all days would take ten times as long to plan as to execute. Instead, each statement is planned
--- once per session and only opens the tables of one day. Each state and endpoint is a range of an index. We use a loose
--- index scan, with one lookup for each endpoint, and the row comparisons force the planner to use that index. If
--- row-level security hides the days, we read them all as one.
+-- once per session and only opens one day's tables. Each state and endpoint is an index range, found by a loose index
+-- scan with one lookup per endpoint, and the row comparisons force the planner to use that index. If row-level security
+-- hides the days, all of the rows are read at once.
 create function business_api.list_finished_deliveries(
   organization_id text, filter jsonb, first_id text, end_id text, row_limit integer, is_recoverable boolean
 ) returns setof business_api.logged_delivery

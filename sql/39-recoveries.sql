@@ -1,8 +1,7 @@
 -- Recoveries, which send finished deliveries again.
 
--- Starts a new round for an organization's finished deliveries, see recoverDeliveries in lib/postgres/delivery-log.ts.
--- Only those of the given IDs that match the filter are used. If a call is retried, the entry's subject isn't reopened
--- again. Returns a JSON array of IDs.
+-- Starts a new round for an organization's finished deliveries with these IDs that match the filter. If a call is
+-- retried, the entry's subject isn't reopened again. Returns a JSON array of IDs.
 create function business_api.reopen_deliveries(
   organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb
 ) returns text
@@ -18,7 +17,7 @@ declare
   taken text[];
 begin
   if f."subjectId" is not null then
-    -- A delivery's ID is the delivery_prefix of its event followed by five digits.
+    -- A delivery's ID is its event's delivery_prefix followed by five digits.
     ids := array(
       select w.id from unnest(ids) as w (id)
        where exists (
@@ -27,7 +26,7 @@ begin
        )
     );
   end if;
-  -- If there's another recovery at the same time, we wait here and then find that the deliveries are gone.
+  -- A concurrent recovery waits here and then finds that the deliveries are gone.
   select coalesce(array_agg(g.id), '{}') into locked
     from (
       select d.id from business_api.finished_deliveries d
@@ -58,7 +57,7 @@ begin
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
   if taken <> '{}' then
-    -- A recovery may consist of several calls, but a single entry counts all of them.
+    -- The calls of a recovery share one audit entry.
     insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
     values (
       $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
@@ -77,10 +76,9 @@ end
 $$;
 select business_api.forbid_plans('reopen_deliveries');
 
--- Sends an event to one endpoint, see DeliveryStore.redeliverEvent in lib/webhooks/deliveries.ts. If there's already a
--- delivery, it starts a new round. Otherwise we create one in the event's day. It's first inserted as skipped so that
--- the day isn't dropped in the meantime, see purge_days. An organization's calls run one after another, so two of them
--- create just one delivery. Returns JSON.
+-- Sends an event to one endpoint. See DeliveryStore.redeliverEvent. An existing delivery starts a new round. Otherwise
+-- a delivery is created in the event's day, as skipped at first so that the day isn't dropped in the meantime (see
+-- purge_days). An organization's calls run one after another, so repeating a call doesn't create another delivery.
 create function business_api.redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb) returns text
 language plpgsql volatile
 set search_path = ''
@@ -105,7 +103,7 @@ begin
     from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
    where d.endpoint_id = $3;
   if delivery_id is null then
-    -- The next unused number, see insert_events.
+    -- The next unused number. See insert_events.
     select event.delivery_prefix
            || upper(lpad(to_hex(1 + coalesce(max(('x' || lpad(right(d.id, 5), 8, '0'))::bit(32)::integer), 0)), 5, '0'))
       into delivery_id

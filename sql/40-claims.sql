@@ -1,14 +1,14 @@
 -- Claims. A delivery loop leases deliveries and releases them. A claim only opens the days of the claimed deliveries,
--- because an event is looked up by its ID and its delivery's day. If the planner thinks that a table is empty, it joins
--- a list of keys in the wrong order and compares every row of the table with the list. That's why claims and results
--- look up entries one by one (with a lateral join and a limit) and update rows by ctid, with all other scans disabled.
--- The call's snapshot guarantees that a ctid isn't reused before the call ends.
+-- because an event is looked up by its ID and its delivery's day. If the planner believes that a table is empty, it
+-- joins a list of keys in the wrong order and compares every row of the table with the list. So claims and results look
+-- up entries one by one (a lateral join with a limit) and update rows by ctid, with all other scans disabled. The
+-- call's snapshot guarantees that a ctid isn't reused before the call ends.
 
--- Picks up to `budget` deliveries of an endpoint and locks them. The caller claims them. Backfills are returned
--- separately in `later`. Deliveries are left alone if the endpoint is paused or the organization has moved to another
--- shard, and are skipped if the endpoint is disabled or removed. If the endpoint has a rate, we pick only as many as it
--- allows (44-endpoint-rates.sql), and `turn_at` is when the next one may be sent. The rate is used up even if the
--- caller doesn't claim all of them.
+-- Picks and locks up to `budget` deliveries of an endpoint for the caller to claim. Backfills are returned in `later`.
+-- Deliveries are left alone if the endpoint is paused or the organization has moved to another shard, and skipped if
+-- the endpoint is disabled or removed. If the endpoint has a rate (44-endpoint-rates.sql), only as many are picked as
+-- the rate allows, and `turn_at` is when the next one may be sent. The rate is spent even if the caller doesn't claim
+-- them.
 create function business_api.pick_deliveries(
   organization text, endpoint text, budget integer, token text, at_time timestamptz, out ids text[], out events text[],
   out places tid[], out later jsonb, out turn_at timestamptz
@@ -60,9 +60,9 @@ $$;
 
 -- Scans the endpoints that have due deliveries (a loose index scan), starting at a given place, and picks deliveries up
 -- to the claim's remaining capacity. Each step is an index lookup, so a scan costs the same with a thousand pending
--- deliveries as with a million. Backfills get the capacity that the other deliveries don't need, and only as many are
--- locked as there is capacity for. Returns the last endpoint (or the last one that was served if there are backfills
--- left), whether all endpoints were scanned, and the earliest turn of an endpoint with a rate.
+-- deliveries as with a million. Backfills get the leftover capacity, and only as many are locked as fit. Returns the
+-- last endpoint (or the last one that was served if there are backfills left), whether all endpoints were scanned, and
+-- the earliest turn of an endpoint with a rate.
 create function business_api.scan_due_deliveries(
   pick_limit integer,
   endpoint_limit integer,
@@ -92,7 +92,7 @@ as $$
 declare
   next_organization text;
   next_endpoint text;
-  -- The priority of the endpoint's first delivery, which is 2 if it only has backfills.
+  -- The priority of the endpoint's first delivery, which is 2 if there are only backfills.
   next_priority smallint;
   budget integer;
   picked record;
@@ -191,9 +191,8 @@ begin
 end
 $$;
 
--- Returns which bodies of a claim must be read separately because they're larger than byte_limit, and the position
--- of the first one that doesn't fit into byte_budget and is left for the next claim. The size is null if a delivery
--- has no event.
+-- Returns which of a claim's bodies must be read separately because they're larger than byte_limit, and the position of
+-- the first one that doesn't fit into byte_budget and is left for the next claim. The size of a missing event is null.
 create function business_api.fit_bodies(
   sizes bigint[], byte_limit integer, byte_budget integer, out unread_places bigint[], out cut integer
 )
@@ -209,9 +208,9 @@ as $$
     ) as s
 $$;
 
--- Claims deliveries, see ClaimStore.claim in lib/webhooks/claims.ts. Pending deliveries are scanned endpoint by
--- endpoint in a round-robin. PostgreSQL can tell the size of a body without reading it. We don't wait for the disk
--- because claims that are lost in a crash can just be made again.
+-- Claims deliveries. See ClaimStore.claim in lib/webhooks/claims.ts. Endpoints are scanned round-robin. PostgreSQL
+-- knows a body's size without reading it. There's no wait for the disk, because a claim that is lost in a crash can be
+-- repeated.
 create function business_api.claim_deliveries(
   token text,
   is_repeat boolean,
@@ -233,7 +232,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz;
-  -- The claimed deliveries. If this is a repeated claim, its earlier deliveries come first and have no ctid.
+  -- The claimed deliveries. A repeated claim's earlier deliveries come first and have no ctid.
   organizations text[] := '{}';
   ids text[] := '{}';
   endpoints text[] := '{}';
@@ -242,11 +241,11 @@ declare
   repeated integer := 0;
   claimed integer := 0;
   picked record;
-  -- Position of the first delivery whose body doesn't fit into byte_budget. It's left for the next claim.
+  -- Position of the first delivery whose body doesn't fit into byte_budget, left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
-  -- The range of the claimed deliveries, so statements only open the days of their events.
+  -- The range of the claimed deliveries, so statements only open their days.
   first_prefix text;
   last_id text;
   here_organization text;
@@ -292,14 +291,14 @@ begin
   select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
     from unnest(ids) as claim (id);
   if claimed > 0 and byte_budget <= 0 then
-    -- We read neither the bodies nor their sizes, because an unreadable row must not block a claim.
+    -- Don't even read the sizes, because an unreadable row must not block a claim.
     unread_places := array(select generate_series(1, claimed));
   elsif claimed > 0 and (
     -- Nearly all claims fit, and this sum is half as expensive as finding the deliveries that don't.
     select sum(octet_length(event.body))
       from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
-      -- A delivery and its event are in the same day, which is given by the first 14 characters of the ID. Events are
-      -- looked up by key because a join with all events of the period would read the entire backlog.
+      -- A delivery and its event are in the same day, given by the first 14 characters of the ID. Events are looked up
+      -- by key, because a join with all events of the period would read the entire backlog.
       cross join lateral (
         select e.body from business_api.events e
          where e.organization_id = claim.organization_id and e.id = claim.event_id
@@ -324,7 +323,7 @@ begin
         ), byte_budget, byte_budget
       ) as fit;
     if cut is not null then
-      -- The deliveries of a repeated claim that don't fit into the result become due again.
+      -- A repeated claim's deliveries that don't fit into the result become due again.
       perform business_api.release_deliveries((
         select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
           from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)

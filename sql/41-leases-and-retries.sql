@@ -1,6 +1,6 @@
 -- Deliveries that can be claimed again (due retries and deliveries of dead processes), and those that never will be.
--- Writes only use the primary key and the claim token to find rows. If they had the condition of a partial index, the
--- planner might scan all of that index. A delivery has a token as long as its claim is active.
+-- Writes find rows only by primary key and claim token. With a partial index's condition, the planner might scan that
+-- whole index. A delivery has a token as long as its claim is active.
 
 -- Makes due retries visible to claims.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
@@ -25,13 +25,13 @@ end
 $$;
 select business_api.forbid_plans('promote_due_retries');
 
--- Frees a claimed delivery of a dead process. The caller must have locked it. The attempt counts because the request
--- may have reached the subscriber. `failed` is an array with the delivery if this was its last attempt, and otherwise
--- empty. `attempt` is only set if the attempt was logged.
+-- Frees a dead process's delivery, which the caller must have locked. The attempt counts because the request may have
+-- reached the subscriber. `failed` is an array with the delivery if this was its last attempt, and otherwise empty.
+-- `attempt` is only set if the attempt was logged.
 --
--- The tables of the delivery's day may have been dropped or detached. If that caused an error, nothing could be claimed
--- anymore, so instead the delivery stays claimed for ten more minutes at a time until the tables are back. It's only
--- deleted if both its event and its day are gone.
+-- The tables of the delivery's day may have been dropped or detached. If that were an error, nothing could be claimed
+-- anymore, so instead the delivery stays claimed for ten more minutes at a time until the tables are back. A delivery
+-- is only deleted if the event and the day are both gone.
 create function business_api.reclaim_lease(
   organization_id text, id text, at_time timestamptz, max_attempts integer,
   out failed jsonb, out attempt business_api.ended_attempt
@@ -48,7 +48,7 @@ declare
 begin
   failed := '[]';
   select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  -- Looked up by key, see claim_deliveries.
+  -- Looked up by key. See claim_deliveries.
   perform 1 from business_api.events e
     where e.organization_id = $1 and e.id = expired.event_id
       and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
@@ -56,12 +56,12 @@ begin
   if not found then
     select d.name into day_name from business_api.event_days d
      where d.organization_id = '' and d.begins <= $2 and d.ends > $2 and d.dropped_at is null;
-    -- If we can't see any day at all, row-level security is hiding them.
+    -- No visible day at all means that row-level security is hiding them.
     if not found and exists (select 1 from business_api.event_days d where d.organization_id = '') then
       delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
       return;
     end if;
-    -- A table that was recreated has lost the event for good, so the delivery ends after its last attempt.
+    -- A recreated table has lost the event for good, so the delivery ends after its last attempt.
     is_whole := coalesce(
       pg_partition_root(to_regclass('business_api.events_' || day_name)) = 'business_api.events'::regclass, false
     );
@@ -102,7 +102,7 @@ begin
       return;
     exception
       when check_violation then
-        -- The error for a missing partition doesn't have a constraint name.
+        -- The error for a missing partition has no constraint name.
         get stacked diagnostics broken = constraint_name;
         if broken <> '' then
           raise;
@@ -110,8 +110,8 @@ begin
         attempt := null;
     end;
   end if;
-  -- claimed_at is moved along with the lease, so the logged attempt isn't longer than the lease. The token is changed
-  -- because a probe must not last that long (44-endpoint-rates.sql).
+  -- claimed_at moves along with the lease, so the logged attempt isn't longer than the lease. The token changes because
+  -- a probe must not last that long (44-endpoint-rates.sql).
   update business_api.open_deliveries d
      set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes',
          claim_token = 'expired'
@@ -119,7 +119,7 @@ begin
 end
 $$;
 
--- Frees the claimed deliveries of dead processes. Returns the deliveries that failed because of that as JSON.
+-- Frees dead processes' deliveries. Returns those that failed as a result, as JSON.
 create function business_api.reclaim_expired_leases(max_attempts integer) returns json
 language plpgsql volatile
 set search_path = ''

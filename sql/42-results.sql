@@ -1,9 +1,9 @@
--- The results of attempts, and how they affect deliveries, the attempt log and the health of endpoints.
+-- The results of attempts, and how they affect deliveries, the attempt log and endpoint health.
 
 -- Ends attempts whose claims are active: finishes the deliveries at `places` or makes them due again, and logs the
--- attempts. The place is null if the claim of a result is no longer active. A delivery that was changed by another
--- process in the meantime is at another place or has lost the token. Returns the results that were written (as token
--- and delivery), the outcomes by endpoint, the deliveries that failed, and the attempts.
+-- attempts. A result whose claim is no longer active has no place. A delivery that another process has changed in the
+-- meantime is at another place or has lost the token. Returns the results that were written (as token and delivery),
+-- the outcomes by endpoint, the deliveries that failed, and the attempts.
 create function business_api.end_attempts(
   results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out failed jsonb,
   out attempts business_api.ended_attempt[]
@@ -60,7 +60,7 @@ begin
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
   ), outcome as (
-    -- For the health of an endpoint, we only count failures after its last success among these results.
+    -- For an endpoint's health, only failures after its last success in this batch count.
     select e."organizationId" as organization_id, e.endpoint_id,
            bool_or(e.outcome = 'delivered') as has_success,
            bool_or(e.is_failure) as has_failure,
@@ -69,7 +69,7 @@ begin
            max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
              as first_failure_ago_ms,
            max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt,
-           -- For the endpoint's rate, see judge_rate.
+           -- For the endpoint's rate. See judge_rate.
            count(*) filter (where e.outcome = 'delivered') as successes,
            min(e."startedAgoMs") filter (where e.outcome = 'delivered') as succeeded_ago_ms,
            min(e."startedAgoMs") filter (where e."backOffMs" is not null) as rejected_ago_ms,
@@ -102,10 +102,10 @@ end
 $$;
 select business_api.forbid_plans('end_attempts', 'enable_indexscan');
 
--- Counts an endpoint's failures after some attempts (`outcome`, see end_attempts) and decides whether it's now failing
--- or disabled. The endpoint's row is locked so that only one process sends the notice. If another transaction has
--- locked it, we skip it: waiting would hold up other results, and it's fine if the count is off by a few failures.
--- Returns an array with the endpoint if one of the attempts failed, otherwise an empty array.
+-- Updates an endpoint's failure count after a batch of attempts (`outcome`, see end_attempts) and decides whether it's
+-- now failing or disabled. The endpoint's row is locked so that only one process sends the notice. If another
+-- transaction holds the lock, the update is skipped, because waiting would hold up other results, and it's fine if the
+-- count is off by a few failures. Returns an array with the endpoint if an attempt failed, otherwise an empty array.
 create function business_api.judge_endpoint(
   organization_id text, outcome jsonb, at_time timestamptz, failure_limit integer, failing_ms double precision
 ) returns jsonb
@@ -169,9 +169,9 @@ begin
 end
 $$;
 
--- Repeats the report for results that were written by an earlier call whose report was lost. Results that arrived too
--- late aren't repeated, because the delivery has either ended differently or not at all, and no endpoint refers to the
--- attempt. A result is lost if the attempt isn't in the delivery's log.
+-- Repeats the report for results that were written by an earlier call whose report was lost. Late results aren't
+-- repeated, because the delivery has ended differently or not at all, and no endpoint refers to the attempt. A result
+-- is lost if the attempt isn't in the delivery's log.
 create function business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer) returns jsonb
 language plpgsql stable
 set search_path = ''
@@ -237,9 +237,9 @@ end
 $$;
 select business_api.forbid_plans('recall_attempt_results');
 
--- Builds the report for a loop that has written results. Updates the health of endpoints, and repeats the report for
--- results that weren't written just now. Returns a JSON object with the results whose claim was no longer active, the
--- endpoints with a failed attempt, and the deliveries that failed.
+-- Updates endpoint health and builds the report for all results, including those written earlier. Returns a JSON object
+-- with the results whose claim wasn't active anymore, the endpoints with a failed attempt, and the deliveries that
+-- failed.
 create function business_api.report_results(
   results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamptz, failure_limit integer,
   failing_ms double precision
@@ -267,8 +267,7 @@ begin
 end
 $$;
 
--- Writes the results of attempts, see ClaimStore.writeResults in lib/webhooks/claims.ts. Returns the
--- report from report_results.
+-- Writes the results of attempts and returns their report. See ClaimStore.writeResults in lib/webhooks/claims.ts.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile
@@ -280,7 +279,7 @@ declare
   ended record;
   outcome jsonb;
 begin
-  -- If a result is lost in a crash, there's just one more attempt.
+  -- A result that is lost in a crash just causes another attempt.
   perform set_config('synchronous_commit', 'off', true);
   select * into ended
     from business_api.end_attempts(results, array(
@@ -289,7 +288,7 @@ begin
         left join lateral (
           select d.ctid as place from business_api.open_deliveries d
            where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-             -- If the organization has moved, its new shard has the claim as well until the lease ends.
+             -- If the organization has moved, its new shard also has the claim until the lease ends.
              and (
                select p.is_here from business_api.shard_places p
                 where p.organization_id = r."organizationId" order by p.version desc limit 1

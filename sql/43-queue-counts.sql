@@ -1,14 +1,11 @@
--- Counts of the delivery queue, for metrics and operators.
-
--- Counts the unfinished and failed deliveries, see DeliveryStore.countQueue in lib/webhooks/queue-counts.ts. Each count
--- stops after count_max, so it costs the same with a thousand due deliveries as with a million.
+-- Counts unfinished and failed deliveries for metrics and operators. See DeliveryStore.countQueue. Each count stops
+-- after count_max, so it costs the same with a thousand due deliveries as with a million.
 --
--- We use a loose index scan over the endpoints that have deliveries, and never read more than count_max deliveries of a
--- paused endpoint. After 200 endpoints (30 to 60 microseconds each), we do a plain scan of up to three times count_max
--- deliveries, which is enough unless the queue is longer. If it is, the loose scan continues up to 1,000 endpoints, and
--- we return the higher of the two counts. In that case the oldest due delivery isn't found if it belongs to a later
--- endpoint. Every statement has an order that matches its index, because the planner might otherwise scan all of
--- another one.
+-- This is a loose index scan over the endpoints that have deliveries, which never reads more than count_max deliveries
+-- of a paused endpoint. After 200 endpoints (30 to 60 microseconds each), a plain scan reads up to three times
+-- count_max deliveries, which is enough unless the queue is longer. If it is, the loose scan continues up to 1,000
+-- endpoints, and the higher count is returned, possibly without the oldest due delivery. Every statement has an order
+-- that matches its index, because the planner might otherwise scan all of another one.
 create function business_api.count_queue(organization_id text, endpoint_id text, count_max integer) returns text
 language plpgsql stable
 set search_path = ''
@@ -16,7 +13,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- Counting one more than count_max tells us that there are more.
+  -- One more than count_max means that there are more.
   counted_max integer := count_max + 1;
   -- Limit for plain scans of the queue and of failed deliveries.
   scanned_max integer := 3 * count_max;
@@ -83,7 +80,7 @@ begin
     exit when not found;
 
     if endpoint_state = 'enabled' then
-      -- The oldest first attempt comes first, and the oldest retry is found among the first hundred. We read these even
+      -- The oldest first attempt is the first row, and the oldest retry is among the first hundred. These are read even
       -- if the count has reached its limit.
       select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
         from (values (0, 1), (1, 100), (2, 0)) as kind (priority, least_read)
@@ -152,8 +149,7 @@ begin
           left join business_api.webhook_endpoints e
             on e.organization_id = waiting.organization_id and e.id = waiting.endpoint_id
       ) as f;
-    -- Retries become pending with the next claim (promote_due_retries). If no loop is running, due retries are still
-    -- stored as backing off.
+    -- Due retries are stored as backing off until a loop's next claim (promote_due_retries).
     select count(*) filter (where f.endpoint_state = 'enabled'),
            count(*) filter (where f.endpoint_state = 'paused'),
            min(f.due_at) filter (where f.endpoint_state = 'enabled' and not f.is_backfill)
@@ -171,8 +167,8 @@ begin
     paused := least(counted_max, paused + found_paused);
     oldest_due := least(oldest_due, found_oldest);
 
-    -- This goes from organization to organization, because there are skipped deliveries between the failed ones. It
-    -- falls back to the same kind of plain scan.
+    -- This goes by organization because there are skipped deliveries between the failed ones. It falls back to the same
+    -- kind of plain scan.
     visits := 0;
     here_organization := '';
     while visits < 1000 and failed < counted_max loop

@@ -1,14 +1,14 @@
--- Endpoint rates are learned from rejections (429, 503, Retry-After) or set by organizations (max_per_second). An
--- endpoint with neither of these has no row. For the rules and constants, see lib/webhooks/endpoint-rate.ts.
+-- Endpoint rates, learned from rejections (429, 503, Retry-After) or set by organizations (max_per_second). An endpoint
+-- with neither has no row. For the rules and constants, see lib/webhooks/endpoint-rate.ts.
 create table business_api.endpoint_rates (
   organization_id text collate "C" not null,
   endpoint_id text collate "C" not null,
-  -- Deliveries per second that the endpoint accepts, or null if we haven't learned it.
+  -- Deliveries per second that the endpoint accepts, or null if we haven't learned that.
   rate double precision,
   -- The rate at the last rejection. If null, the rate increases quickly.
   ceiling double precision,
-  -- When the last rejection was counted, and the number of successes since then. Results of attempts that started
-  -- earlier have no effect.
+  -- When the last rejection was counted, and the number of successes since then. Attempts that started earlier don't
+  -- count.
   rejected_at timestamptz not null default '-infinity',
   accepted integer not null default 0,
   -- The last wait and the sum of all waits since the last success, in ms. The endpoint is backing off while the sum is
@@ -24,8 +24,8 @@ create table business_api.endpoint_rates (
   constraint endpoint_rates_pkey primary key (organization_id, endpoint_id)
 ) with (fillfactor = 50);
 
--- Returns how many deliveries of an endpoint with a rate may be claimed, up to `budget`, and locks the rate. Returns 0
--- if another claim has the lock, so concurrent claims don't use up the same rate or wait for each other. `turn_at` is
+-- Returns how many deliveries may be claimed for an endpoint with a rate, up to `budget`, and locks the rate. Returns 0
+-- if another claim has the lock, so concurrent claims don't spend the same rate or wait for each other. `turn_at` is
 -- when the next delivery or probe is due, or null if that's now.
 create function business_api.rate_allowance(
   organization text, endpoint text, max_per_second double precision, budget integer, at_time timestamptz, out allowance integer,
@@ -66,8 +66,8 @@ begin
 end
 $$;
 
--- Uses up an endpoint's rate for claimed deliveries. The claim must have locked the rate. The next delivery has to wait
--- for its turn or for the end of the probe. Returns when that turn is, or null after a probe.
+-- Spends an endpoint's rate on claimed deliveries, after the claim has locked the rate. The next delivery has to wait
+-- its turn or for the end of the probe. Returns the time of the next turn, or null after a probe.
 create function business_api.spend_rate(
   organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamptz
 ) returns timestamptz
@@ -84,9 +84,9 @@ as $$
   returning case when r.next_at > at_time then r.next_at end
 $$;
 
--- Adjusts an endpoint's rate based on the results of attempts (`outcome`, see end_attempts). A result only counts if
--- its attempt started after the last counted rejection, so a burst of requests counts as a single rejection. While the
--- endpoint is backing off, only a probe can fail.
+-- Adjusts an endpoint's rate after a batch of attempts (`outcome`, see end_attempts). A result only counts if its
+-- attempt started after the last counted rejection, so a burst of requests counts as one rejection. While the endpoint
+-- is backing off, only a probe can fail.
 create function business_api.judge_rate(outcome jsonb, at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -157,8 +157,8 @@ begin
         least(known.rate, 500 / known.wait_ms)
       );
     end if;
-    -- Slightly less than the wait that was long enough last time, but no longer than a delivery takes at the current
-    -- rate. `greatest` ignores nulls.
+    -- Slightly less than the last wait that was long enough, but no longer than a delivery takes at the current rate.
+    -- `greatest` ignores nulls.
     known.wait_ms := least(3600000, greatest(
       1000, asked_ms, case when known.rate is not null then least(known.wait_ms * 0.7, 1000 / known.rate) end
     ));
@@ -169,7 +169,7 @@ begin
   elsif rejection_at is not null then
     known.next_at := greatest(known.next_at, at_time + least(3600000, asked_ms) * interval '1 millisecond');
   elsif has_failure and known.waited_ms = 0 and known.rate is not null then
-    -- Other failures don't result in a rate. We don't slow down an endpoint that just fails.
+    -- Other failures don't create a rate, because there's no point in slowing down an endpoint that just fails.
     known.waited_ms := case when limits.failures >= 10 then 'infinity'::double precision else 0 end;
   end if;
   update business_api.endpoint_rates r

@@ -1,6 +1,4 @@
--- The content of deliveries, which is what an attempt needs from the event and the endpoint.
-
--- Returns the content of deliveries whose claims are active, see ClaimStore.read in lib/webhooks/claims.ts.
+-- Returns the contents of deliveries whose claims are active. See ClaimStore.read in lib/webhooks/claims.ts.
 create function business_api.read_claims(claims jsonb) returns text
 language plpgsql volatile
 set search_path = ''
@@ -23,9 +21,8 @@ end
 $$;
 select business_api.forbid_plans('read_claims');
 
--- Returns the content of deliveries as a JSON array in the order of the arguments. Deliveries of removed endpoints are
--- left out because there's no signing secret anymore. If an event has a trace, it's spliced into the delivery's text,
--- so deliveries without one don't get any larger.
+-- Returns the contents of deliveries as a JSON array in argument order, omitting those to removed endpoints, since the
+-- signing secret is gone. A trace is spliced into the delivery's JSON, so deliveries without one don't get any larger.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
 language plpgsql volatile
 set search_path = ''
@@ -33,7 +30,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   at_time timestamptz := clock_timestamp();
-  -- The range of the deliveries, so the statement only opens the days of their events.
+  -- The range of the deliveries, so the statement only opens their days.
   first_prefix text;
   last_id text;
 begin
@@ -48,7 +45,7 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      -- Looked up one by one. A plan made while the tables were empty would join the whole period.
+      -- Rows are looked up individually, because a plan made while the tables were empty would join the whole period.
       cross join lateral (
         select * from business_api.open_deliveries o
          where o.organization_id = claim.organization_id and o.id = claim.id

@@ -1,34 +1,32 @@
--- The installation that a database belongs to. Prevents a loop of another installation, such as a staging copy, from
--- sending to customers.
+-- The installation that a database belongs to, so a loop on a staging copy doesn't send to customers.
 
 create table business_api.installation (
   -- Always empty, so there's only a single row.
   organization_id text collate "C" not null default '',
   -- Null until a named loop has been started.
   name text,
-  -- The identity of the server and the database when the first loop was started or the database was adopted. It's
-  -- different after a restore, a copy or pg_upgrade, but not for a volume snapshot, so we only use it as a hint.
+  -- The server's and database's identity when the first loop was started or the database was adopted. A restore, a copy
+  -- or pg_upgrade changes the identity but a volume snapshot doesn't, so it's only used as a hint.
   identity text not null,
   constraint installation_pkey primary key (organization_id),
   constraint installation_organization_id_check check (organization_id = '')
 );
 
--- Returns the current identity of the server and the database.
+-- Returns the current identity of the server and database.
 create function business_api.database_identity() returns text
 language plpgsql stable
 set search_path = ''
 as $$
 begin
   return (select c.system_identifier || ' ' || current_database() from pg_control_system() as c);
--- Some administrators revoke this function. The name alone is a weaker hint, but that's no reason to stop a loop.
+-- Some administrators revoke this function. The name alone is a weaker hint, but no reason to stop a loop.
 exception when insufficient_privilege then
   return current_database();
 end
 $$;
 
--- Compares a loop's installation with the database's. If the database has no name yet, it gets that of the loop. See
--- InstallationStore in lib/webhooks/installation.ts. A database that has moved doesn't get a name, because it may be a
--- copy. The loop waits instead.
+-- Compares a loop's installation with the database's. See InstallationStore in lib/webhooks/installation.ts. An unnamed
+-- database gets the loop's name, unless it has moved. In that case it may be a copy, and the loop waits.
 create function business_api.check_installation(given text, adopts boolean default false) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -49,12 +47,12 @@ begin
 end
 $$;
 
--- Cancels the deliveries of all organizations in part of the table (100 blocks, about 3,000 deliveries), except those
--- that are being sent. We go by blocks because a second run along an index would have to skip everything the first one
--- has deleted, in a single statement. Deliveries with an expired lease are cancelled, because their process is gone,
--- like all processes of a restored database. Each organization gets the audit entry once, and its number of deliveries
--- increases with each part. Returns a JSON object with the number of cancelled deliveries, the number of those being
--- sent as `sending`, and the next block, which is null at the end.
+-- Cancels deliveries across organizations in part of the table (100 blocks, about 3,000 deliveries), except those being
+-- sent. We go by blocks because a second run along an index would have to skip everything the first one has deleted, in
+-- a single statement. Deliveries with an expired lease are cancelled, since their process is gone, like all processes
+-- of a restored database. Each organization gets one audit entry, whose number of deliveries increases with each part.
+-- Returns a JSON object with the number of cancelled deliveries, the number of those being sent as `sending`, and the
+-- next block, which is null at the end.
 create function business_api.cancel_pending_part(first_block bigint, entry jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''

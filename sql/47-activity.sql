@@ -1,30 +1,28 @@
--- Activity is the number of deliveries and attempts that ended, by endpoint and hour. The statement that logs attempts
--- also counts them, so the totals match the log. For the rules, see lib/delivery/README.md. Rows are kept for 35 days,
--- which is longer than most hosts keep their log.
+-- The number of deliveries and attempts that ended, by endpoint and hour. The statement that logs attempts also counts
+-- them, so the totals match the log. For the rules, see lib/delivery/README.md. Rows are kept for 35 days, which is
+-- longer than most hosts keep their log.
 
--- The counters of an endpoint for an hour. The slot is the server process that did the counting, modulo 8. That way two
--- loops that write results of the same endpoint at the same time rarely use the same row and don't have to wait for
--- each other's commit. Since loops prefer the connection that was used last, a quiet endpoint has only one or two rows
--- per hour.
+-- An endpoint's counters for an hour. The slot is the counting server process modulo 8, so two loops that write an
+-- endpoint's results at the same time rarely use the same row and don't have to wait for each other's commit. Loops
+-- prefer the connection that was used last, so a quiet endpoint has only one or two rows per hour.
 create table business_api.endpoint_activity (
   organization_id text collate "C" not null,
   -- Start of the hour in which the attempts started.
   hour timestamptz not null,
   endpoint_id text collate "C" not null,
   slot smallint not null,
-  -- In the order of COUNTERS in lib/webhooks/activity.ts. The counters that change most are next to each other, because
-  -- the WAL has all bytes between the first and the last changed counter.
+  -- In the order of COUNTERS in lib/webhooks/activity.ts. The counters that change most are adjacent, because the WAL
+  -- has all bytes between the first and the last changed counter.
   counts integer[] not null,
   constraint endpoint_activity_pkey primary key (organization_id, hour, endpoint_id, slot)
--- With half-empty pages, updates are HOT (heap-only), so indexes don't change and dead rows are removed
--- without a vacuum.
+-- With half-empty pages, updates are HOT (heap-only), so indexes don't change and dead rows don't need a vacuum.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Used by the purge.
+-- For the purge.
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
--- Counts ended attempts, and the deliveries that ended with them. Rows are written in key order so calls can't
--- deadlock. If a delivery was delivered in an earlier round, it isn't counted as delivered or failed again.
+-- Counts finished attempts, and the deliveries that ended with them. Rows are written in key order so calls can't
+-- deadlock. A delivery that succeeded in an earlier round isn't counted as delivered or failed again.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile
 set search_path = ''
@@ -33,7 +31,7 @@ as $$
 declare
   resent record;
 begin
-  -- We only look up redelivered deliveries, because a statement on the log opens all days.
+  -- Only redelivered deliveries are looked up, because a statement on the log opens all days.
   for resent in
     select * from unnest(attempts) with ordinality as a
      where a.attempts_before > 0 and a.outcome <> 'retry'
@@ -77,9 +75,8 @@ end
 $$;
 select business_api.forbid_plans('count_activity');
 
--- Returns an organization's activity as JSON, see ActivityRequest in lib/webhooks/activity.ts. `endpoint_id` may be
--- null. This reads a primary key range of up to 35 days for the organization's endpoints, no matter how many deliveries
--- they had.
+-- Returns an organization's activity as JSON. See ActivityRequest. `endpoint_id` may be null. Reads a primary key range
+-- of up to 35 days for the organization's endpoints, no matter how many deliveries they had.
 create function business_api.read_activity(
   organization_id text, endpoint_id text, begins timestamptz, ends timestamptz, interval_name text
 ) returns text
@@ -140,7 +137,7 @@ begin
 end
 $$;
 
--- Deletes activity that is older than 35 days, up to a limit. Returns the number of deleted rows.
+-- Deletes activity older than 35 days, up to a limit. Returns the number of deleted rows.
 create function business_api.purge_activity(row_limit integer) returns integer
 language plpgsql volatile
 set search_path = ''

@@ -1,8 +1,6 @@
--- The log of API requests, see lib/access/request-log.ts. Its tables are unlogged, so they don't write WAL, are empty
--- after a crash, and can't be read on a standby.
-
--- There's one table per day, by day number modulo 9: seven full days, today, and one that has been emptied by
--- purge_api_requests. Because tables are truncated as a whole, there's nothing to vacuum.
+-- The log of API requests. See lib/access/request-log.ts. The tables are unlogged, so they don't write WAL, are empty
+-- after a crash, and can't be read on a standby. There's one table per day, by day number modulo 9: seven full days,
+-- today, and one emptied by purge_api_requests. Tables are truncated as a whole, so there's nothing to vacuum.
 create table business_api.api_requests (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -32,8 +30,8 @@ begin
 end
 $$;
 
--- Converts requests, which are a JSON array of RequestRecord, to rows of the log. Requests with an unknown key are left
--- out. Has no settings so that it's inlined.
+-- Converts a JSON array of RequestRecord to log rows, omitting requests with an unknown key. Has no settings so that
+-- it's inlined.
 create function business_api.read_api_requests(requests json) returns setof business_api.api_requests
 language sql stable
 as $$
@@ -43,7 +41,7 @@ as $$
       id text, at timestamptz, "keyDigest" text, "organizationId" text, method text, route text, path text, status smallint,
       "durationMs" real, error text, "isReplay" boolean
     )
-    -- Makes sure that the day isn't one that is about to be emptied, even if the clock of the process is wrong.
+    -- Avoids the day that is about to be emptied, even if the process's clock is wrong.
     cross join lateral (select greatest(least(r.at, now()), now() - interval '1 day') as at) as arrival
     cross join lateral (
       select f.organization_id, f.id from business_api.api_keys f
@@ -56,8 +54,7 @@ as $$
     ) as k
 $$;
 
--- Logs requests. `on conflict` would account for a quarter of the time, so we only use it for batches with a request
--- that is already logged, which happens when a batch is retried.
+-- Logs requests. `on conflict` would take a quarter of the time, so it's only used when a batch is being retried.
 create function business_api.log_api_requests(requests json) returns json
 language plpgsql volatile
 set search_path = ''
@@ -75,8 +72,7 @@ end
 $$;
 select business_api.forbid_plans('log_api_requests');
 
--- Lists requests, latest first, see RequestLogStore.list. `filter` is a RequestFilter, or has the `id` of a single
--- request. Returns JSON.
+-- Lists requests as JSON, latest first. `filter` is a RequestFilter, or has a single request's `id`.
 create function business_api.list_api_requests(organization_id text, filter jsonb, page_limit integer, before text) returns json
 language plpgsql stable
 set search_path = ''
@@ -94,7 +90,7 @@ begin
       return '{"data": [], "next": null}';
     end if;
   end if;
-  -- A single upper bound where the index scan starts. A second one would only be checked as a condition.
+  -- A single upper bound for the start of the index scan. A second one would only be checked as a condition.
   if (filter ->> 'until')::timestamptz <= first_at then
     first_at := filter ->> 'until';
     first_id := '';
@@ -103,7 +99,7 @@ begin
     with inspected as materialized (
       select * from business_api.api_requests r
        where r.organization_id = $1 and (r.at, r.id) <= (first_at, coalesce(first_id, '~'))
-         -- There may be older requests in a table that wasn't purged in time.
+         -- A table that wasn't purged in time may have older requests.
          and r.at >= greatest((filter ->> 'since')::timestamptz, now() - interval '8 days')
        order by r.at desc, r.id desc
        limit inspected_max
@@ -130,12 +126,11 @@ end
 $$;
 select business_api.forbid_plans('list_api_requests', 'enable_sort');
 
--- Empties tomorrow's table, which has requests from eight days ago. Runs with the owner's privileges because only the
--- owner can truncate.
+-- Empties tomorrow's table, which has requests from eight days ago. Runs as the owner because truncating requires that.
 create function business_api.purge_api_requests() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
--- Listing requests briefly locks all the tables. If we time out, the next part of the purge tries again.
+-- Listing requests briefly locks all the tables. After a timeout, the next part of the purge tries again.
 set lock_timeout = '100ms'
 as $$
 declare

@@ -1,23 +1,22 @@
--- Retention. Old rows are deleted in limited parts, each of which continues where the previous one stopped. A part
--- costs the same with a million deliveries as with ten million. Purge functions are planned again for each part, which
--- is cheap compared to the part itself. A plan made while the tables were empty might read all of an organization's
--- deliveries for each event.
+-- Retention. Old rows are deleted in batches, each of which resumes where the previous one stopped, so a batch costs
+-- the same with a million deliveries as with ten million. Purge functions are replanned for each batch, which is
+-- comparatively cheap. A plan made while the tables were empty might read all of an organization's deliveries for each
+-- event.
 
--- The progress of the purge, which is shared by all delivery loops. There's a single row for the whole database. Each
--- part of the purge locks it, so only one process at a time purges.
+-- The purge's progress, in a single row for the whole database. Each part locks the row, so only one process purges at
+-- a time.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
-  -- Age at which events were deleted in the last part. Initially the default of a delivery loop.
+  -- Age at which the last part deleted events. Initially a delivery loop's default.
   retention_ms double precision not null default 2592000000,
-  -- Where the first pass is in events_delivery_prefix_idx and in the expiry of idempotency keys. It only starts over if
-  -- this is beyond the old events, because the clock was ahead or the retention was increased.
+  -- The first pass's position in events_delivery_prefix_idx and in the expiry of idempotency keys. It only starts over
+  -- if this is beyond the old events, because the clock was ahead or the retention was increased.
   cursor jsonb not null default '{}',
-  -- Where the second pass is. It starts with the oldest event once per hour, and deletes events that the first pass
-  -- couldn't delete as well as removed endpoints. Null if no second pass is running.
+  -- The second pass's position. It starts with the oldest event once per hour, and deletes removed endpoints and any
+  -- events that the first pass couldn't. Null if no second pass is running.
   second_cursor jsonb,
   second_pass_at timestamptz not null default '-infinity',
-  -- The next part doesn't start before this time, so that the purge takes a fixed share of the time regardless of the
-  -- number of processes.
+  -- Earliest start of the next part. The purge takes a fixed share of the time, regardless of the number of processes.
   paused_until timestamptz not null default '-infinity',
   -- When the last part succeeded. Null if there hasn't been one.
   purged_at timestamptz,
@@ -28,10 +27,10 @@ create table business_api.purge_progress (
 insert into business_api.purge_progress default values;
 
 -- Deletes old events with their deliveries and attempts, starting at a place in events_delivery_prefix_idx. Events with
--- an open delivery are kept. Since all deliveries of an event are locked before it's deleted, a delivery that is
--- redelivered at the same time keeps its event too. Returns a JSON object with the number of deleted events, the place
--- of the last event that was read, and isDone, which is true if there are no more old events. A manual purge adds its
--- audit entry to each organization that loses events.
+-- an open delivery are kept. All of an event's deliveries are locked before it's deleted, so a concurrent redelivery
+-- keeps the event too. Returns a JSON object with the number of deleted events, the place of the last event that was
+-- read, and isDone, which is true if there are no more old events. A manual purge adds its audit entry to each
+-- organization that loses events.
 create function business_api.purge_events(
   old_before timestamptz, place jsonb, event_limit integer, entry jsonb
 ) returns jsonb
@@ -45,8 +44,7 @@ declare
   -- We read more events than we want to delete. A few events that are kept must not make a part smaller, and many of
   -- them must not end a small part.
   candidate_limit integer := greatest(event_limit + 100, 1000);
-  -- The number of deliveries is limited as well, because an event may have many endpoints and a part must
-  -- not take long.
+  -- Deliveries are limited as well, because an event may have many endpoints and a part must not take long.
   delivery_limit bigint := event_limit * 10;
   purged jsonb;
   next_place jsonb;
@@ -93,8 +91,7 @@ begin
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
   ), counted_again as materialized (
-    -- We count over the rows instead of joining them with the events, because a join of two lists would
-    -- compare every pair.
+    -- Counts over the rows, because a join of two lists would compare every pair.
     select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
   ), purgeable as materialized (
     select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
@@ -167,8 +164,7 @@ begin
   ), sending as materialized (
     select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
   ), purgeable as materialized (
-    -- Materialized before the join with the rows to be deleted, because the planner would run these searches
-    -- inside a loop.
+    -- Materialized before the join with the rows to delete, because the planner would run these searches inside a loop.
     select r.organization_id, r.id from removed r
      where not exists (
          select 1
@@ -209,9 +205,9 @@ end
 $$;
 select business_api.forbid_plans('purge_removed_endpoints');
 
--- Runs a part of a purge: events, idempotency keys and activity, and then removed endpoints once there are no old
--- events left. `cursor` is where the previous part stopped. Returns a JSON object with the counts, the `cursor` for the
--- next part, and isDone, which is true after the last part.
+-- Runs a part of a purge: events, idempotency keys and activity, then removed endpoints once no old events are left.
+-- `cursor` is where the previous part stopped. Returns a JSON object with the counts, the next part's `cursor`, and
+-- isDone, which is true after the last part.
 create function business_api.purge_part(
   retention_ms double precision, cursor jsonb, part_limit integer, has_endpoints boolean, entry jsonb
 ) returns jsonb
@@ -241,9 +237,8 @@ begin
 end
 $$;
 
--- Returns how far a purge lags behind in milliseconds, which is how much older than the retention the first event is
--- that it hasn't reached. An event isn't late as long as its day may still be dropped. A day that can't be dropped
--- counts as late.
+-- Returns how far a purge lags behind in milliseconds, i.e. how much older than the retention the first unreached event
+-- is. An event isn't late as long as its day may still be dropped. A day that can't be dropped counts as late.
 create function business_api.purge_lag(retention_ms double precision, cursor jsonb) returns double precision
 language plpgsql stable
 set search_path = ''
@@ -264,9 +259,8 @@ end
 $$;
 select business_api.forbid_plans('purge_lag');
 
--- Runs the next part of the shared purge, see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part either
--- drops a day and nothing else, or deletes rows. Events are only deleted row by row if they're too old for their day to
--- still be dropped.
+-- Runs the next part of the shared purge. See DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part either
+-- drops a day or deletes rows. Events are only deleted row by row if they're too old for their day to still be dropped.
 create function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
 returns jsonb
 language plpgsql volatile

@@ -1,10 +1,10 @@
--- Retention by day. A day is dropped once all of it is older than the retention and it has no open deliveries. Rows are
--- only deleted one by one (50-retention.sql) for events in retained days and by manual purges.
+-- Retention by day. A day is dropped once all of it is older than the retention and no open deliveries are left. Rows
+-- are only deleted one by one (50-retention.sql) for events in retained days and by manual purges.
 
 -- Finds the oldest open delivery in a range of IDs, for the first organization that has one. A loose index scan takes
--- two primary key lookups for each organization with open deliveries, no matter how many it has. Returns a JSON object
--- with the organization, the endpoint and the publishing time. It's empty if the scan gives up after 100,000 steps (a
--- second). Returns null if there's no open delivery in the range.
+-- two primary key lookups per organization with open deliveries, no matter how many there are. Returns a JSON object
+-- with the organization, the endpoint and the publishing time, or an empty object if the scan gives up after 100,000
+-- steps (a second), or null if the range has no open delivery.
 create function business_api.find_open_delivery(begins text, ends text) returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -40,8 +40,7 @@ end
 $$;
 select business_api.forbid_plans('find_open_delivery', 'enable_sort');
 
--- Returns the open deliveries that keep days from being dropped, as a JSON array with the oldest one of each endpoint.
--- Up to 100.
+-- Returns up to 100 open deliveries that keep days from being dropped, as a JSON array with each endpoint's oldest one.
 create function business_api.retained_deliveries() returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -57,7 +56,7 @@ as $$
     ) as retained
 $$;
 
--- Returns the tables of a day as a list to be used in a statement, or null if they have all been dropped.
+-- Returns a day's tables as a list for use in a statement, or null if all of them have been dropped.
 create function business_api.tables_of_day(name text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -71,28 +70,28 @@ begin
 end
 $$;
 
--- Runs a part of the work on days: creates days ahead, drops a day, or deletes the IDs of a dropped day. Runs with the
--- privileges of the schema's owner. Returns a JSON object with the number of dropped days, an estimate of the dropped
+-- Runs a part of the work on days: creates days ahead of time, drops a day, or deletes a dropped day's IDs. Runs with
+-- the schema owner's privileges. Returns a JSON object with the number of dropped days, an estimate of the dropped
 -- events, and, as `retained`, the open deliveries that keep days from being dropped.
 --
--- A day is dropped in a single transaction, and PostgreSQL deletes the files after the locks have been released. Others
--- don't have to wait for long, because we wait only 50 ms for each lock. If there's a long transaction, we release all
--- locks and try the day again after a minute. If the host's transactions overlap, there may always be one that takes
--- longer than 50 ms. So after six hours, we wait 500 ms for each lock, every ten minutes. That's still less than
--- deadlock_timeout, so none of the host's transactions are aborted by a deadlock and no vacuum is cancelled.
+-- A day is dropped in a single transaction, and PostgreSQL deletes the files after releasing the locks. We wait only 50
+-- ms for each lock, so others don't have to wait for long. If there's a long transaction, we release all locks and
+-- retry the day after a minute. If the host's transactions overlap, there may always be one that takes longer than 50
+-- ms. So after six hours, we wait 500 ms for each lock, every ten minutes. That's still less than deadlock_timeout, so
+-- none of the host's transactions are aborted by a deadlock and no vacuum is cancelled.
 --
--- We check the days in turn because all of the oldest ones may be retained.
+-- Days are checked in turn because all of the oldest ones may be retained.
 --
--- An open delivery is never lost. There are three ways a delivery of an old day can become open:
+-- An open delivery is never lost. A delivery in an old day can become open because
 --
 -- 1. a publisher's transaction has been open since that day,
--- 2. the clock was behind when a publisher started,
+-- 2. the clock was behind when a publisher started, or
 -- 3. a delivery is sent again.
 --
--- All of these write to a table of the day. The share locks on these tables wait for such transactions to end and block
--- new ones. The second scan starts after that with a new snapshot, so it finds every open delivery of the day, and no
--- more can be added. A repeatable read transaction only sees deliveries from before it started, so it only drops a day
--- without rows. The locks are released after the check, even if the day is kept.
+-- All of these write to one of the day's tables. The share locks on these tables wait for such transactions to end and
+-- block new ones. The second scan starts after that with a new snapshot, so it finds every open delivery of the day,
+-- and no more can be added. A repeatable read transaction only sees deliveries from before it started, so it only drops
+-- a day without rows. The locks are released after the check, even if the day is kept.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -114,7 +113,7 @@ begin
     begin
       perform business_api.make_days();
     exception
-      -- A manual vacuum is running. We still have days for almost a week.
+      -- A manual vacuum is running. There are still days for almost a week.
       when lock_not_available or deadlock_detected then null;
     end;
   end if;
@@ -172,12 +171,12 @@ begin
           check_at := at_time;
       end;
     end if;
-    -- If the check didn't get a result, the endpoint that the day is currently retained for is kept.
+    -- An inconclusive check keeps the endpoint that the day is currently retained for.
     update business_api.event_days d
        set checked_at = check_at, retained_for = case when holder = '{}' then d.retained_for else holder end
      where d.organization_id = '' and d.begins = day.begins;
     if is_locked then
-      -- Another day would have to wait for the same transaction. It's tried first next time.
+      -- Another day would have to wait for the same transaction. It goes first next time.
       update business_api.event_days d set checked_at = check_at - interval '1 second'
        where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.retained_for is null
          and d.begins <> day.begins;
@@ -213,10 +212,9 @@ end
 $$;
 revoke execute on function business_api.purge_days(double precision, integer) from public;
 
--- Returns how overdue the oldest day is that can be dropped, in milliseconds, or zero if there's none. Only days that
--- were checked and aren't retained count. This way, a transaction that has been in the way for days gets reported.
--- Runs with the privileges of the schema's owner, so the parts of an application that read the lag don't need access
--- to the days.
+-- Returns how overdue the oldest droppable day is, in milliseconds, or zero if there is none. Only counts days that
+-- were checked and aren't retained, so a transaction that has been in the way for days gets reported. Runs with the
+-- schema owner's privileges, so reading the lag doesn't require access to the days.
 create function business_api.late_day_ms(retention_ms double precision) returns double precision
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -234,5 +232,4 @@ end
 $$;
 revoke execute on function business_api.late_day_ms(double precision) from public;
 
--- Create the first days.
 select business_api.make_days();

@@ -1,7 +1,5 @@
--- Deletes an organization from its shard or, after a move, from its previous shard.
-
--- Returns the tables that have rows of organizations, each with the rest of its primary key. Referencing tables come
--- first. A deletion goes through them in this order, and a move copies them in reverse (lib/postgres/shards/move.ts).
+-- Returns the tables with organizations' rows, each with the rest of its primary key. Referencing tables come first. A
+-- deletion goes in this order, and a move copies in reverse (lib/postgres/shards/move.ts).
 create function business_api.organization_tables(record_tables text[]) returns text[]
 language sql immutable
 set search_path = ''
@@ -27,7 +25,7 @@ as $$
   ]
 $$;
 
--- Formats the values of a key, given as a JSON array, as literals for a statement.
+-- Formats key values, given as a JSON array, as literals for a statement.
 create function business_api.literals_of(key jsonb) returns text
 language sql immutable
 set search_path = ''
@@ -36,18 +34,17 @@ as $$
     from jsonb_array_elements_text(key) with ordinality as part (value, place)
 $$;
 
--- Deletes part of everything that belongs to an organization, see OrganizationStore.deletePart in
--- lib/access/organizations.ts. The first part ends API keys and endpoints so that no request or event can add anything,
--- but their rows are deleted last. Deliveries that are being sent are deleted too, and their results are ignored
--- because the claim's token is gone. `after` is null for the first part and then a JSON array with the position of the
--- table in the list and the key of the last deleted row. Each pass continues along the primary key from there, because
--- the keys of deleted rows stay in the index until the next vacuum. Returns a JSON object with the number of deleted
--- rows by table and the next `after`. It's null at the end of a pass, and also if a concurrent write has added a row
--- that references the rows of this part. The next pass deletes that row first.
+-- Deletes part of an organization from its shard or, after a move, from its previous shard. See
+-- OrganizationStore.deletePart in lib/access/organizations.ts. The first part ends API keys and endpoints so that no
+-- request or event can add anything, but their rows are deleted last. Deliveries being sent are deleted too, and their
+-- results are ignored because the claim's token is gone. `after` is null for the first part and then a JSON array with
+-- the table's position in the list and the key of the last deleted row. Each pass continues along the primary key from
+-- there, because keys of deleted rows stay in the index until the next vacuum. Returns a JSON object with the number of
+-- deleted rows by table and the next `after`, which is null at the end of a pass, and also if a concurrent write has
+-- added a row that references this part's rows. The next pass deletes that row first.
 --
 -- We use generic plans because of foreign key checks. For an organization that wasn't in the statistics, references
--- were searched along any of the organization's indexes, past all rows deleted before (1.5 s for 1000 businesses, now
--- 0.04 s).
+-- were searched along any of the organization's indexes, past all deleted rows (1.5 s for 1000 businesses, now 0.04 s).
 create function business_api.delete_organization_part(
   organization_id text, part_limit integer, after jsonb, record_tables text[]
 ) returns jsonb
@@ -78,9 +75,9 @@ begin
   if after ->> 1 is not null then
     lower_bound := format('and (%s) > (%s)', columns, business_api.literals_of(after -> 1));
   end if;
-  -- We use a primary key range instead of a join. If the organization has grown since the table was analyzed, a
-  -- join with the rows of this part was planned as a loop over all of its rows (193 s for 1000 of 400,000 attempts,
-  -- now 10 ms).
+  -- We use a primary key range instead of a join. For an organization that had grown since the table was analyzed, a
+  -- join with the rows of this part was planned as a loop over all of its rows (193 s for 1000 of 400,000 attempts, now
+  -- 10 ms).
   execute format(
     'select jsonb_build_array(%2$s) from (
        select %2$s from business_api.%1$I where organization_id = $1 %3$s order by %2$s limit $2

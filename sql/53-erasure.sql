@@ -1,8 +1,5 @@
--- Erases the personal data of a business.
-
--- Replaces the personal values of a business in a JSON text with `forgotten`, wherever it appears. All other
--- bytes are kept, because a json value returns its parts exactly as they were written. The paths cover event
--- bodies and stored replies.
+-- Replaces a business's personal values in a JSON string with `forgotten`, wherever it appears. All other bytes are
+-- kept, because a json value returns its parts exactly as written. The paths cover event bodies and stored replies.
 create function business_api.forget_business_in(body text, business_id text, forgotten jsonb) returns text
 language plpgsql immutable
 set search_path = ''
@@ -29,7 +26,7 @@ begin
 end
 $$;
 
--- Removes the personal data of a business from event bodies and replies in parts, see OrganizationStore.forgetPart in
+-- Removes a business's personal data from event bodies and replies in batches. See OrganizationStore.forgetPart in
 -- lib/access/organizations.ts. The first part, which changes the records, is in lib/postgres/organizations.ts. `after`
 -- is a JSON array with the table and the key of the last row that was read. Each pass follows a primary key. Returns
 -- the number of changed rows by table and the next `after`.
@@ -57,7 +54,7 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
-      -- These are separate conditions because only the second one reads the body.
+      -- Separate conditions because only the second one reads the body.
       if entry.type <> all (types_without_business) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;

@@ -194,12 +194,12 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
   }
 }
 
-/** Builds the JSON of the key in the only row of `from`. Null if there's no row. */
+/** Builds the JSON of the key in the only row of `from`, or null if there's no row. */
 function one(sql: Sql, from: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item) from (select ${apiKeyColumns(sql)} from ${from}) as item)`
 }
 
-/** Builds the columns of a key that administrators can see. */
+/** Builds the key columns that administrators can see. */
 export function apiKeyColumns(sql: Sql): Fragment {
   return sql`
     id, name, scopes, prefix, last_four as "lastFour",

@@ -28,10 +28,7 @@ export function createAuditStore(database: Database): AuditStore {
   }
 }
 
-/**
- * Builds the conditions of a filter. A period is expressed both as times and as ID bounds. IDs start with a time and
- * are part of every index.
- */
+/** Builds a filter's conditions. A period is also expressed as ID bounds, since IDs are in every index. */
 function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: AuditFilter): Fragment {
   const [first, last] = [
     since === undefined ? null : idPrefixAt('aud', Date.parse(since) - AUDIT_ID_MARGIN_MS),
@@ -46,11 +43,11 @@ function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: Audit
 }
 
 /**
- * Builds the step that records an audit entry if the change returned a row, unless an earlier attempt has already
- * recorded it.
+ * Builds the step that records an audit entry if the change returned a row. This is a no-op if an earlier attempt has
+ * already recorded the entry.
  *
- * @param change what comes after `from`, which is the step of the change with up to one row
- * @param details additional details from the change, as `jsonb`, which are merged into those of the entry
+ * @param change the `from` clause, which returns the changed row if there was a change
+ * @param details `jsonb` merged into the entry's details
  */
 export function recordEntry(
   sql: Sql,
@@ -69,14 +66,14 @@ export function recordEntry(
 }
 
 /**
- * Builds the condition that an earlier attempt, whose result was lost, has already made the change of this entry. Must
- * be used in a step after the row was locked, because the earlier attempt may commit while we wait for the lock.
+ * Builds the condition that an earlier attempt, whose result was lost, has already made this change. Only use this in a
+ * step after locking the row, because the earlier attempt may commit while we wait for the lock.
  */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
   return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
 }
 
-/** Builds the condition that a subject has an entry with this change ID. Use it like {@link isRecorded}. */
+/** Builds the condition that a subject has an entry with this change ID. See {@link isRecorded}. */
 export function isChangeMade(
   sql: Sql,
   organizationId: string,

@@ -7,10 +7,10 @@ import { represent } from './statements/columns.ts'
 import { plannedAnew } from './statements/fragments.ts'
 import { askJson } from './statements/statement.ts'
 
-/** Where the records for an event type come from. */
+/** The source of an event type's records. */
 interface Source {
   readonly rows: string
-  /** Defaults to the record's column `business_id`. */
+  /** Defaults to `record.business_id`. */
   readonly businessId?: string
   readonly representation?: string
 }

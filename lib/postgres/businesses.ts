@@ -16,7 +16,7 @@ const RECORD: RecordRows = {
 
 const CREATE = defineCreation('businesses', COLUMNS)
 
-// Businesses have no state, but the result needs a column that is never null.
+// Businesses have no state, but the result needs a column that's never null.
 const CHANGE = defineChange<{ readonly set: string }>({ of: businessTable, state: 'id' })
 
 /** Creates the PostgreSQL store for businesses. */

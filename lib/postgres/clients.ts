@@ -11,10 +11,7 @@ import { defineReads, readSlice } from './statements/read.ts'
 const BUSINESS_COLUMNS = columnsOf(businessTable)
 const COLUMNS = columnsOf(clientTable)
 
-/**
- * Clients as rows with the columns that all record tables have. We don't use a view because views bypass row-level
- * security before PostgreSQL 15.
- */
+/** Clients, with the columns of a record table. A view would bypass row-level security before PostgreSQL 15. */
 export const CLIENT_ROWS = `(
   select
     organization_id, id as business_id, ${COLUMNS.map(({ name, field }) => `${name} as ${snakeCase(field)}`).join(', ')},
@@ -44,7 +41,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     create: createVerb(database, {
       statements: CREATE,
       limits: admissions.limits,
-      // Spreading this many fields is slow.
+      // `Object.assign` because spreading this many fields is slow.
       valuesOf: (record) =>
         Object.assign(valuesOf(BUSINESS_COLUMNS, record.business), valuesOf(COLUMNS, record)),
     }),
@@ -52,7 +49,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   }
 }
 
-/** Builds a client's representation from its own row and that of its business. */
+/** Builds a client's representation from the client row and the business row. */
 export function representClient(client: string, business: string): string {
   return represent(clientTable, client, { business: represent(businessTable, business) })
 }

@@ -17,15 +17,15 @@ import { continuePurge, purge } from './retention.ts'
 import { callFor } from './statements/statement.ts'
 
 /**
- * Creates the PostgreSQL store for deliveries. What the delivery loop needs is implemented by SQL functions, each of
- * which is a single call for all organizations. See sql/40-claims.sql and sql/42-results.sql.
+ * Creates the PostgreSQL store for deliveries. The delivery loop's operations are SQL functions, each of them a single
+ * call for all organizations. See sql/40-claims.sql and sql/42-results.sql.
  */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
       const [claims] = await database.row((sql, answerTag) => {
-        // If this is a retry because a result was lost, the first attempt may have claimed deliveries.
+        // If a result was lost, the first attempt may have claimed deliveries.
         const isAgain = isRepeat || sent++ > 0
         return sql`
           select
@@ -99,10 +99,10 @@ export function createDeliveryStore(database: Database): DeliveryStore {
   }
 }
 
-/** A delivery's endpoint is a single value, returned by the function `endpoint_target`. */
+/** The endpoint is a single value, returned by the function `endpoint_target`. */
 type StoredDelivery = { readonly endpoint: EndpointTarget } & Omit<ClaimedDelivery, keyof EndpointTarget>
 
 function toDelivery({ endpoint, ...delivery }: StoredDelivery): ClaimedDelivery {
-  // On Node.js 20, two spreads would take twenty times as long (a few microseconds).
+  // Two spreads would take twenty times as long on Node.js 20 (a few microseconds).
   return Object.assign(delivery, endpoint)
 }

@@ -17,7 +17,7 @@ import { deliveryOfId, selectRows } from './statements/delivery-selection.ts'
 import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 import { askJson, callFor, jsonFor } from './statements/statement.ts'
 
-/** Lists an organization's latest deliveries that come before the one with the ID `before`. */
+/** Lists an organization's latest deliveries, starting after the delivery `before`. */
 export function listDeliveries(
   database: Database,
   organizationId: string,
@@ -46,10 +46,7 @@ export function listDeliveries(
   )
 }
 
-/**
- * Counts an organization's deliveries up to `max`. If `isRecoverable` is set, deliveries of removed
- * endpoints aren't counted.
- */
+/** Counts an organization's deliveries up to `max`. `isRecoverable` skips deliveries to removed endpoints. */
 export function countDeliveries(
   database: Database,
   organizationId: string,
@@ -69,10 +66,10 @@ export function countDeliveries(
   )
 }
 
-/** Length of a delivery ID up to its milliseconds, i.e. `dlv_` and ten digits, like the bounds of days. */
+/** Length of a delivery ID up to its milliseconds (`dlv_` plus ten digits), same as for day bounds. */
 const DAY_CHARACTERS = 14
 
-/** Returns a delivery with its attempts and the body of its event. */
+/** Returns a delivery with its attempts and event body. */
 export function getDelivery(
   database: Database,
   organizationId: string,
@@ -106,7 +103,7 @@ export function getDelivery(
   )
 }
 
-/** Returns the attempts of some deliveries, by delivery ID. Each delivery is a range of the primary key. */
+/** Returns attempts by delivery ID. Each delivery is a range of the primary key. */
 export async function listAttempts(
   database: Database,
   organizationId: string,
@@ -145,10 +142,7 @@ function attemptLog(sql: Sql): Fragment {
   ) order by attempt.number)`
 }
 
-/**
- * Starts a new round of attempts for deliveries in a final state. See
- * `DeliveryStore.recover` and sql/39-recoveries.sql.
- */
+/** Starts a new round of attempts for finished deliveries. See `DeliveryStore.recover` and sql/39-recoveries.sql. */
 export function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
@@ -173,8 +167,8 @@ export function redeliverEvent(
 }
 
 /**
- * Cancels a pending delivery. If the call is retried while the first one is still running, it waits for the lock. By
- * then the delivery is no longer open, but the retry finds the audit entry of the first call.
+ * Cancels a pending delivery. A retry that overlaps with the first attempt waits for the lock. The delivery is no
+ * longer open then, but the retry finds the first attempt's audit entry.
  *
  * @returns `false` if the delivery wasn't pending
  */
@@ -219,15 +213,12 @@ export function cancelDelivery(
   )
 }
 
-/**
- * Makes PostgreSQL plan a statement every time if it filters by event type. A cached plan from when the table was empty
- * might read all deliveries instead of just those with the type.
- */
+/** Replans a statement that filters by type. A plan from when the table was empty might read all deliveries. */
 function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
   return type === undefined ? statement : plannedAnew(statement)
 }
 
-/** Builds the columns of the log from `delivery` and its `details`. */
+/** Builds the log's columns from `delivery` and its `details`. */
 function columns(sql: Sql): Fragment {
   return sql`
     delivery.id, delivery.event_id as "eventId", delivery.type, details.subject_id as "subjectId",

@@ -13,7 +13,7 @@ import { before, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
 import { isNotElsewhere } from './statements/here.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/** Makes a new secret the current one. See `EndpointStore.rotateSecret`. */
+/** Replaces the current secret. See `EndpointStore.rotateSecret`. */
 export async function rotateSecret(
   database: Database,
   { organizationId, endpointId, changeId, sealedSecret, overlapMs, entry }: SecretReplacement,
@@ -50,7 +50,7 @@ export async function rotateSecret(
   return { outcome, endpoint: JSON.parse(endpoint) as WebhookEndpoint }
 }
 
-/** Lists the sealed credentials of all organizations. See `EndpointStore.listSealed`. */
+/** Lists sealed credentials across organizations. See `EndpointStore.listSealed`. */
 export function listSealed(
   database: Database,
   after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
@@ -72,7 +72,7 @@ export function listSealed(
   })
 }
 
-/** Replaces sealed credentials with the same ones sealed differently. See `EndpointStore.exchangeSealed`. */
+/** Replaces sealed credentials with the same ones, resealed. See `EndpointStore.exchangeSealed`. */
 export function exchangeSealed(
   database: Database,
   { organizationId, endpointId, from, to }: SealedExchange,

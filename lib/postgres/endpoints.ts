@@ -16,7 +16,7 @@ import {
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 import { askJson, jsonFor, listOf } from './statements/statement.ts'
 
-/** Has a row if a change makes the learned rate meaningless, because another URL may be another server. */
+/** Has a row if a change invalidates the learned rate. A new URL may be a different server. */
 const ELSEWHERE = "(select * from compared where fields && array['url', 'maxPerSecond'])"
 
 /** Creates the PostgreSQL store for webhook endpoints. */
@@ -138,7 +138,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           )
           select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,
       )
-      // Deliveries that were waiting for the endpoint may be due.
+      // Deliveries waiting for the endpoint may be due.
       if (state === 'enabled' && endpoint) database.wakeUp.signal()
       return endpoint
     },

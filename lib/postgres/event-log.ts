@@ -6,15 +6,12 @@ import { deliveriesOfOne, findEvents } from './statements/delivery-selection.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
-/**
- * How many events a page that is filtered by type reads at most. An index on the type would make every
- * event more expensive.
- */
+/** Maximum number of events to read for a page filtered by type, since an index would slow down every insert. */
 const INSPECTED_MAX = 5000
 
 /**
- * Creates the PostgreSQL store for the event log. Lists are ranges of `events_log_idx`, and an ID is only looked up in
- * the partition of one day. See sql/37-event-log.sql.
+ * Creates the PostgreSQL store for the event log. Lists are ranges of `events_log_idx`, and an ID lookup only reads one
+ * day's partition. See sql/37-event-log.sql.
  */
 export function createEventLogStore(database: Database): EventLogStore {
   return {
@@ -66,8 +63,8 @@ export function createEventLogStore(database: Database): EventLogStore {
         )`,
       ),
 
-    // This needs its own transaction ID, because the highest ID in a snapshot only covers transactions that have ended,
-    // and a running one may have a higher ID. An ID costs a few bytes of WAL, but we don't wait for the disk.
+    // Needs its own transaction ID. A snapshot's highest ID only covers transactions that have ended, and a running one
+    // may have a higher ID. An ID costs a few bytes of WAL, but no wait for the disk.
     mark: (organizationId) =>
       jsonFor(
         database,
@@ -103,10 +100,7 @@ function listEvents(
   )
 }
 
-/**
- * Returns a string that sorts before the `delivery_prefix` of all events published at this time or later, and
- * after all others.
- */
+/** Returns the lower bound for the `delivery_prefix` of events published at this time or later. */
 function firstPrefixAt(moment: string): string {
   return idPrefixAt('dlv', Date.parse(moment))
 }

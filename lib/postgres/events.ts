@@ -1,7 +1,7 @@
 import type { EventStore } from '../resources/publishing.ts'
 import type { BuildStatement, RecordDatabase } from './connection/database.ts'
 
-/** Creates the PostgreSQL store for events that the host publishes on its own, without one of our records. */
+/** Creates the PostgreSQL store for the host's own events. */
 export function createEventStore(database: RecordDatabase): EventStore {
   return {
     async publish(organizationId, event) {

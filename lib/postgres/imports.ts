@@ -14,9 +14,8 @@ import { CHANGED_NOW } from './statements/change.ts'
 import { namesOf } from './statements/columns.ts'
 import { callFor } from './statements/statement.ts'
 
-// The steps of an import are executed in order by an SQL function, see sql/18-imports.sql. They're generated from
-// the columns of each record kind. In them, $1 is the organization, $2 has the given records by kind, and $3 has
-// the known rows.
+// An import's steps are generated from the columns of each record kind, and run in order by an SQL function (see
+// sql/18-imports.sql). $1 is the organization, $2 has the given records by kind, and $3 has the known rows.
 
 /** Creates the PostgreSQL store for imports. */
 export function createImportStore(database: RecordDatabase): ImportStore {
@@ -32,14 +31,14 @@ export function createImportStore(database: RecordDatabase): ImportStore {
   }
 }
 
-/** Builds a table of the given records of a kind, with a column for each field. */
+/** Builds a table of the given records of one kind, with a column for each field. */
 function givenRows(kind: RecordKind, name = 'g'): string {
   const fields = columnsOf(RECORD_TABLES[kind]).map(({ field, type }) => `"${field}" ${type}`)
   const owner = kind === 'client' ? ['"businessId" text'] : []
   return `pg_catalog.jsonb_to_recordset($2 -> '${kind}') as ${name} ("row" integer, ${[...fields, ...owner].join(', ')})`
 }
 
-/** Builds a subquery for the stored record whose column has the value of a field, if there is one. */
+/** Builds a subquery for the stored record whose column equals a field's value, if there is one. */
 function storedRow(kind: RecordKind, columns: string, column: string, field: string): string {
   return `lateral (
     select ${columns} from business_api.${RECORD_TABLES[kind].table} record
@@ -48,10 +47,7 @@ function storedRow(kind: RecordKind, columns: string, column: string, field: str
   ) as stored`
 }
 
-/**
- * Selects the known rows, each with `true` if the stored record has the same values. Exported times
- * only have milliseconds.
- */
+/** Selects the known rows, with `true` if the stored values are the same. Exported timestamps have milliseconds. */
 function compare(kind: RecordKind): string {
   const columns = columnsOf(RECORD_TABLES[kind])
   const isSame = columns.map(({ field, name, type }) => {
@@ -68,18 +64,18 @@ function compare(kind: RecordKind): string {
 
 const IS_NEW = 'not $3 ? g."row"::text'
 
-/** Marks new payments as different if their invoice is different, because they're skipped along with it. */
+/** A new payment whose invoice is different counts as different too, because both are skipped. */
 const COMPARE_INVOICES = `
   select pg_catalog.jsonb_object_agg(g."row", false)
   from ${givenRows('payment')} join ${givenRows('invoice', 'own')} on own.id = g."invoiceId"
   where ${IS_NEW} and $3 ->> own."row"::text = 'false'`
 
-/** Selects rows along with the reason why they're rejected. */
+/** Selects rejected rows with the reason. */
 function refuse(reason: string, from: string): string {
   return `select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('row', g."row", 'reason', ${reason})) from ${from}`
 }
 
-/** Rejects records that reference another record which is neither stored nor part of the batch. */
+/** Rejects references to records that are neither stored nor part of the batch. */
 function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]): string {
   return refuse(
     `'${refusal}'`,
@@ -90,8 +86,8 @@ function refuseMissing({ kind, field, to, refusal }: (typeof REFERENCES)[number]
 }
 
 /**
- * Rejects records with a unique value that belongs to another record. A record with the same ID doesn't count, because
- * another transaction may have written it since the comparison.
+ * Rejects unique values that belong to another record. A record with the same ID doesn't count, since another
+ * transaction may have written it after the comparison.
  */
 function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): string {
   const id = `record.${idOf(RECORD_TABLES[kind])} as id`
@@ -102,10 +98,7 @@ function refuseTaken({ kind, field, refusal }: (typeof UNIQUE_FIELDS)[number]): 
   )
 }
 
-/**
- * Rejects payments that have too many decimals for the invoice's currency or whose sum exceeds
- * the invoice's `amountPaid`.
- */
+/** Rejects payments with too many decimal places, or that add up to more than the invoice's `amountPaid`. */
 const REFUSE_PAYMENTS = `
   with payment as (select * from ${givenRows('payment')}),
   invoice as (
@@ -151,7 +144,7 @@ function insert(kind: RecordKind): string {
     on conflict do nothing`
 }
 
-/** A payment's amount, rounded to the decimals of the currency. */
+/** A payment amount, rounded to the currency's decimal places. */
 const EXACT_AMOUNT = `pg_catalog.round(g.amount, (
   select i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
 ))`
@@ -164,7 +157,7 @@ const WRITE_CLIENTS = `
     from ${givenRows('client')}
    where ${IS_NEW} and record.organization_id = $1 and record.id = g."businessId" and record.client_id is null`
 
-/** The number series used in the batch, each with its highest new number. */
+/** The number series in the batch, each with its highest new number. */
 const SERIES = `(
   select g.series, max(g.count) filter (where ${IS_NEW}) as count
   from pg_catalog.jsonb_to_recordset(($2 -> 'invoice') || ($2 -> 'proposal')) as g ("row" integer, series text, count bigint)
@@ -172,15 +165,14 @@ const SERIES = `(
   group by g.series
 )`
 
-/** The statements of an import, by step. */
+/** An import's statements, by step. */
 const STEPS = JSON.stringify({
   lock: [
-    // We lock these in the order of their names and before anything is read, so we see a number that another
-    // transaction is just about to assign.
+    // Locked in name order before anything is read, so we see a number that another transaction is about to assign.
     `insert into business_api.number_series as s (organization_id, series, last)
      select $1, g.series, 0 from ${SERIES} as g order by g.series
      on conflict (organization_id, series) do update set last = s.last`,
-    // Invoices are locked for the same reason, because we add up their payments.
+    // Same for invoices, since their payments are added up.
     `select 1 from business_api.invoices i
       where i.organization_id = $1 and i.id = any (array(select g."invoiceId" from ${givenRows('payment')}))
       order by i.id for update`,
@@ -213,7 +205,7 @@ function readOutcome({ refused, known = {} }: ImportResult, count: number): Impo
   return { outcome: 'imported', states }
 }
 
-/** Returns the rows of a batch by kind. `row` is the record's position in the batch. */
+/** Returns a batch's rows by kind. `row` is the record's position in the batch. */
 function toRows(records: readonly ImportedRecord[]): Readonly<Record<string, readonly object[]>> {
   const rows = records.map(({ kind, record }, row) => {
     const { place, ...fields } = { place: null, ...record }

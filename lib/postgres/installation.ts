@@ -7,25 +7,24 @@ import { callFor } from './statements/statement.ts'
 /** The result of cancelling one batch of pending deliveries. */
 export interface CancelledPart {
   readonly cancelled: number
-  /** Number of deliveries that couldn't be cancelled because they're being sent. */
+  /** Number of deliveries that couldn't be cancelled because they were being sent. */
   readonly sending: number
 }
 
-/** The PostgreSQL store for the installation, including what operators need to handle a copy of the database. */
+/** The PostgreSQL store for the installation, including operations for copied databases. */
 export interface PostgresInstallation extends InstallationStore {
-  /** Makes the database part of an installation. @param name `null` for no name */
+  /** Makes the database part of the installation `name`, or an unnamed one if `null`. */
   adopt(name: string | null): Promise<Installation>
   /**
-   * Cancels the pending deliveries of all organizations in batches, except for those being sent. After each batch it
-   * pauses for as long as the batch took, so that others can work in the meantime.
+   * Cancels pending deliveries across organizations in batches, except for those being sent. Pauses after each batch
+   * for as long as the batch took.
    *
-   * @param entry the audit entry for all batches. Each organization gets it once, with the number of its deliveries
-   *   as `cancelled`
+   * @param entry the audit entry. Each organization gets one, with the number of deliveries as `cancelled`
    */
   cancelPending(entry: Omit<AuditRecord, 'subjectId' | 'details'>): AsyncIterable<CancelledPart>
 }
 
-/** Creates the PostgreSQL store for the installation, which calls the functions in sql/46-installation.sql. */
+/** Creates the PostgreSQL store for the installation. See sql/46-installation.sql. */
 export function createInstallationStore(database: Database): PostgresInstallation {
   function check(name: string | null, adopts: 'true' | 'false'): Promise<Installation> {
     return callFor(database, null, 'check_installation(text, boolean)', name, adopts)

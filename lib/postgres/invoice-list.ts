@@ -4,7 +4,7 @@ import type { RecordDatabase } from './connection/database.ts'
 import { literalLimit } from './statements/fragments.ts'
 import { atValue, isOneOf, listRecords, listRows, type RecordRows, unionAll } from './statements/read.ts'
 
-/** Lists invoices by ID or by due date, latest first. */
+/** Lists invoices by ID or due date, latest first. */
 export function listInvoices(
   database: RecordDatabase,
   kind: RecordRows,
@@ -37,13 +37,9 @@ export function listInvoices(
   })
 }
 
-/**
- * Must match the condition of the partial index exactly. If the statuses were a parameter, PostgreSQL couldn't
- * use the index.
- */
+/** Must match the partial index's condition exactly. With a parameter, PostgreSQL couldn't use the index. */
 const INDEXED = "record.status in ('issued', 'partially_paid', 'overdue')"
 
-/** Builds the condition that an invoice is due within the filter's period. */
 function isDue(sql: Sql, { dueAfter, dueBefore }: InvoiceFilter): Fragment {
   if (dueAfter === undefined && dueBefore === undefined) return sql``
   return sql`
@@ -61,8 +57,8 @@ interface DueRange {
 }
 
 /**
- * Scans the due dates of one status. A page can start after an ID because the due date of an open invoice never
- * changes. The bounds are written as rows of the index's columns, because otherwise the scan wouldn't stop at them.
+ * Scans the due dates of one status. A page can start after an ID because an open invoice's due date never changes. The
+ * bounds are rows of the index's columns, because the scan wouldn't stop at anything else.
  */
 function dueRange(sql: Sql, { organizationId, status, filter, limit, before }: DueRange): Fragment {
   const { dueAfter, dueBefore } = filter

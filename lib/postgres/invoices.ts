@@ -43,8 +43,8 @@ const CHANGE = defineChange<ChangeValues>({
 })
 
 /**
- * Creates the PostgreSQL store for invoices. Amounts are calculated and rounded in the database, and returned as
- * strings with the decimals of the currency.
+ * Creates the PostgreSQL store for invoices. Amounts are computed and rounded in the database, and returned as strings
+ * with the currency's decimal places.
  */
 export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {

@@ -36,7 +36,7 @@ const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unl
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
-/** The events of a stage change. */
+/** The events for a stage change. */
 const EVENTS_OF_NEW_STAGE = `
   case when before.stage is distinct from after.stage then @events::text::jsonb else '[]' end`
 
@@ -52,7 +52,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   state: 'stage',
   after: [
     afterIfAllowed(leadTable, 'stage'),
-    // We lock the business to see the latest change to it and any other conversion.
+    // Lock the business to see its latest change and any concurrent conversion.
     `business as (
       select * from business_api.businesses
       where organization_id = @organizationId::text and id = (select business_id from after)

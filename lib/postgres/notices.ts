@@ -4,11 +4,11 @@ import { isoTimestamp } from './statements/fragments.ts'
 import { isNotElsewhere } from './statements/here.ts'
 import { askJson } from './statements/statement.ts'
 
-/** Creates the PostgreSQL store for notices about secrets and keys that expire soon. */
+/** Creates the PostgreSQL store for notices about expiring secrets and keys. */
 export function createNoticeStore(database: Database): NoticeStore {
   return {
-    // Rows claimed with the same token come first, so a retry finds all of them within the limit. Rows locked by
-    // another transaction are left for the next call.
+    // Rows claimed with the same token come first, so a retry finds all of them within the limit. Rows that another
+    // transaction has locked are left for the next call.
     claimExpiring: ({ token, secretsWithinMs, apiKeysWithinMs, limit }) =>
       askJson(
         database,

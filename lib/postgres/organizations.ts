@@ -13,7 +13,7 @@ import { textArray } from './statements/fragments.ts'
 
 // Everything that doesn't depend on columns is an SQL function. See sql/52-organizations.sql and sql/53-erasure.sql.
 
-/** The record tables. Each one comes before the tables it references. */
+/** The record tables, each before the tables it references. */
 export const DELETED_TABLES: readonly string[] = [
   ...new Set(RECORD_KINDS.map((kind) => RECORD_TABLES[kind].table).reverse()),
 ]
@@ -68,7 +68,7 @@ export function createOrganizationStore(database: Database): OrganizationStore {
   }
 }
 
-/** Erases the personal data of the business itself and the signatures of its proposals. This is the first part. */
+/** The first part: erases personal data in the business itself and the signatures on its proposals. */
 function forgetRecords(
   sql: Sql,
   organizationId: string,
@@ -101,9 +101,8 @@ function forgetRecords(
 }
 
 interface Forgetting {
-  /** The assignments of the update. */
   readonly set: string
-  /** Condition that a row has personal data. Null values aren't personal. */
+  /** Condition that a row has personal data. Nulls don't count. */
   readonly isPersonal: string
 }
 

@@ -15,7 +15,7 @@ import { eventsOf } from './statements/key-reservation.ts'
 import { atValue } from './statements/read.ts'
 import { jsonFor } from './statements/statement.ts'
 
-/** The representation of an invoice after a change. */
+/** An invoice's representation after a change. */
 export const INVOICE_REPRESENTATION: string = represent(invoiceTable, 'after', {
   minor_units: 'after.minor_units',
 })
@@ -24,23 +24,23 @@ interface PaymentValues {
   readonly paymentId: string
   readonly amount: string
   readonly receivedAt: string
-  /** The ID of the payment being reversed and the audit entry as JSON. `null` if this isn't a reversal. */
+  /** The reversed payment's ID and the audit entry as JSON. `null` unless this is a reversal. */
   readonly reversedId: string | null
   readonly entry: string | null
   readonly settledStatus: string
-  /** JSON object with the status after a payment that leaves a balance, by the previous status. */
+  /** JSON object with the status after a payment that leaves a balance, by previous status. */
   readonly unsettledStatus: string
   readonly settledEvents: string
 }
 
-/** Columns of an invoice that aren't affected by a payment. */
+/** Invoice columns that a payment doesn't affect. */
 const KEPT = columnsOf(invoiceTable).filter(({ name }) => name !== 'status' && name !== 'amount_paid')
 
 const PAY = defineChange<PaymentValues>({
   of: invoiceTable,
   state: 'status',
   after: [
-    // The reversed payment is locked after the invoice, so we see what the latest change of the invoice did to it.
+    // The reversed payment is locked after the invoice, so we see the effect of the invoice's latest change.
     `judged as (
       select
         before.*, coalesce(-reversed.amount, @amount::text::numeric) as amount,
@@ -113,8 +113,7 @@ const PAY = defineChange<PaymentValues>({
       where not after.is_there and entry is not null
     )`,
   ],
-  // If the payment already exists, so do its events. Their IDs differ if the payment didn't settle the invoice
-  // at the time.
+  // If the payment already exists, so do its events, with different IDs if it didn't settle the invoice at the time.
   events: `
     case
       when after.is_there then '[]'
@@ -136,9 +135,9 @@ const PAY = defineChange<PaymentValues>({
 })
 
 /**
- * Adds a payment to an invoice or reverses one, using numeric throughout. Nothing changes if the payment already exists
- * because the result of an earlier attempt was lost. If that attempt commits only now, this one violates the payment's
- * key and the statement is retried.
+ * Adds or reverses a payment, using numeric throughout. This is a no-op if the payment already exists because an
+ * earlier attempt's result was lost. If the earlier attempt commits only now, this one violates the payment's key and
+ * is retried.
  */
 export function pay(
   database: RecordDatabase,
@@ -193,7 +192,7 @@ export function listPayments(
   })
 }
 
-/** Builds the JSON of a payment from SQL expressions. */
+/** Builds a payment's JSON from SQL expressions. */
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text

@@ -7,7 +7,7 @@ import { changeVerb, defineChange } from './statements/change.ts'
 import { createVerb, defineCreation } from './statements/creation.ts'
 import { defineReads, readSlice } from './statements/read.ts'
 
-/** The SQL statements, which are built only once. */
+/** Built only once. */
 const STATEMENTS = Object.entries(PLAIN_RESOURCES).map(([resource, table]) => {
   const statements = defineCreation(table.table, columnsOf(table))
   const change = defineChange<{ readonly set: string }>({ of: table, state: 'status' })

@@ -2,19 +2,19 @@ import type { Since } from '../access/admission.ts'
 import { isIsoMoment } from '../base/fields.ts'
 import type { ChangesValues, TimesValues } from './statements/changes.ts'
 
-/** Where a page of changes starts, in one of the two orders. */
+/** The start of a page of changes, in one of two orders. */
 export type Beginning =
   | { readonly order: 'changes'; readonly values: ChangesValues }
   | { readonly order: 'times'; readonly values: TimesValues }
 
-// Positions as they're written by the statements. A number with 19 digits always fits into a transaction ID.
+// Positions as written by the statements. A 19-digit number always fits into a transaction ID.
 const IN_CHANGES = /^c (-?\d{1,19}) (\d{1,19}) (\d{1,19}|-) (\d{1,19}|-) ([^\0]{0,256})$/s
 const IN_TIMES = /^t (-?\d{1,19}) ([1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\d{1,19}) ([^\0]{0,256})$/s
 
 /** Starts a pass over all records. */
 export const EVERYTHING: Beginning = fromTime('-infinity')
 
-/** Returns where a list of changes starts. If the position isn't valid, the list starts over with all records. */
+/** Returns where a list of changes starts. Starts over with all records if the position is invalid. */
 export function readBeginning(since: Since): Beginning {
   return 'time' in since ? fromTime(since.time) : (readPosition(since.position) ?? EVERYTHING)
 }

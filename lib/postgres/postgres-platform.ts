@@ -5,7 +5,7 @@ import type { PostgresTransaction } from './connection/transaction.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 
 /**
- * The result of `createPlatform` for a `PostgresStore`. Has the calls for the host's own code, and `using(tx)` to make
+ * The result of `createPlatform` for a `PostgresStore`. Has the calls for the host's own code, plus `using(tx)` to make
  * them in the host's transaction.
  *
  * @typeParam Own the service if it has custom event types: `typeof service`

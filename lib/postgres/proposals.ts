@@ -61,7 +61,7 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
     change(given) {
       const { isRevision = false, signature, minorUnits: _, ...set } = given.set
       return writeChange(database, given, CHANGE, {
-        // A revised proposal hasn't been signed yet.
+        // A revision needs a new signature.
         set: setOf({ ...set, ...decimalsOf(given.set), ...(isRevision ? UNSIGNED : {}), ...signature }),
         isRevision: String(isRevision),
       })
@@ -71,7 +71,7 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
 
 const UNSIGNED: Readonly<Record<keyof ProposalSignature, null>> = { signedBy: null, signedAt: null }
 
-/** Returns the number of decimals if the currency changes. */
+/** Returns the number of decimal places if the currency changes. */
 function decimalsOf({ currency, minorUnits: given }: ProposalChanges): { readonly minorUnits?: number } {
   return currency === undefined ? {} : { minorUnits: given ?? minorUnits(currency) }
 }

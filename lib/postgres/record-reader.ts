@@ -8,18 +8,18 @@ import { jsonTimestamp } from './statements/fragments.ts'
 
 /** A page of records of one kind, ordered by ID. */
 export interface RecordPage {
-  /** Each record as a JSON object, for example `{"kind":"client","record":{…}}`. */
+  /** JSON objects such as `{"kind":"client","record":{…}}`. */
   readonly lines: readonly string[]
-  /** The `after` of the next page, or `null` if there are no more records. */
+  /** The `after` of the next page, or `null` on the last page. */
   readonly next: string | null
 }
 
-/** Where the records of a kind come from. */
+/** The source of one kind of record. */
 interface Source {
   readonly rows: string
-  /** SQL expression for the JSON text of a row named `record`. */
+  /** SQL expression for the JSON string of a row named `record`. */
   readonly json: string
-  /** SQL expression for the rest of the line, with the fields that an import needs but the API doesn't return. */
+  /** SQL expression for the rest of the line, with fields that an import needs but the API doesn't return. */
   readonly beside: string
 }
 
@@ -31,7 +31,7 @@ const SOURCES = Object.fromEntries(RECORD_KINDS.map((kind) => [kind, sourceOf(ki
 function sourceOf(kind: RecordKind): Source {
   const table = RECORD_TABLES[kind]
   const rows = kind === 'client' ? CLIENT_ROWS : `business_api.${table.table}`
-  // Payments have no stored representation because they don't appear in any list.
+  // Payments don't appear in any list, so they have no stored representation.
   if (kind === 'payment')
     return { rows, json: `pg_catalog.jsonb_strip_nulls(${jsonOf(columnsOf(table))})::text`, beside: "'}'" }
   const json = kind === 'business' ? represent(businessTable, 'record') : 'record.representation'
@@ -41,7 +41,6 @@ function sourceOf(kind: RecordKind): Source {
   return { rows, json, beside }
 }
 
-/** Builds the JSON of columns. */
 function jsonOf(columns: readonly NamedColumn[]): string {
   const pairs = columns.map(({ field, name, type }) => {
     if (type === 'timestamptz') return `'${field}', (${jsonTimestamp(`record.${name}`)})::jsonb`
@@ -50,7 +49,7 @@ function jsonOf(columns: readonly NamedColumn[]): string {
   return `pg_catalog.jsonb_build_object(${pairs.join(', ')})`
 }
 
-/** Reads the next records of a kind by primary key, with one statement per page. */
+/** Reads the next page of records of a kind by primary key, in a single statement. */
 export async function readRecords(
   database: Pick<Database, 'rowFor'>,
   organizationId: string,

@@ -2,11 +2,7 @@ import type { RecordStore } from '../business-store.ts'
 import { openPlainPool } from './connection/plain-pool.ts'
 import type { PostgresStore } from './store.ts'
 
-/**
- * Runs `work` in a transaction that is always rolled back. The result is accurate, but nothing is changed.
- *
- * @param url the connection string of the store's database
- */
+/** Runs `work` in a transaction that is always rolled back, as a dry run with an accurate result. */
 export async function rehearse<Result>(
   url: string,
   store: PostgresStore,

@@ -8,9 +8,9 @@ import { askEach, type Reading, write } from './statements/write.ts'
 type Owned = Pick<ReplyRequest, 'organizationId' | 'writeId'>
 
 /**
- * Reserves the idempotency key. The entry is created as expired, so it has no effect if the host commits even though
- * `work` has failed. Waiting for the key has its own timeout, which `limit` resets because it would otherwise apply to
- * the rest of the host's transaction.
+ * Reserves the idempotency key. The entry starts out expired, so it has no effect if the host commits although `work`
+ * failed. Waiting for the key has its own timeout. `limit` resets the timeout so that it doesn't apply to the rest of
+ * the host's transaction.
  */
 const RESERVE = defineWrite<Owned & Pick<ReplyRequest, 'apiKeyId'>, 'isInForce' | 'limit'>((reserve) => ({
   steps: [
@@ -48,7 +48,7 @@ const RESERVED: Reading<'isInForce', { outcome: 'reserved' }, never, { outcome: 
   judged: ({ isInForce }) => (isInForce === 'false' ? { outcome: 'unauthenticated' } : undefined),
 }
 
-/** Creates the store for replies of the host's own work, in the host's transaction. */
+/** Creates the reply store for the host's own work in the host's transaction. */
 export function createReplyStore(database: RecordDatabase): ReplyStore {
   return {
     async once({ organizationId, apiKeyId, writeId, idempotency }, work) {

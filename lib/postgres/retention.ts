@@ -9,7 +9,7 @@ import { callFor, jsonFor } from './statements/statement.ts'
 
 // The parts of a purge are SQL functions. See sql/50-retention.sql and sql/51-dropped-days.sql.
 
-/** Deletes a limited number of old rows. See `DeliveryStore.purge`. */
+/** Deletes a batch of old rows. See `DeliveryStore.purge`. */
 export async function purge(
   database: Database,
   { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
@@ -30,17 +30,17 @@ export function continuePurge(
   return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
 }
 
-/** The progress of the purge by the delivery loops. */
+/** The progress of the delivery loops' purge. */
 export interface RetentionState {
-  /** Age in milliseconds at which events are deleted. `null` if they're kept forever. */
+  /** Age in milliseconds at which events are deleted, or `null` if they're kept forever. */
   readonly retentionMs: number | null
-  /** Milliseconds since the last part of a purge. `null` if there hasn't been one. */
+  /** Milliseconds since the purge last ran, or `null` if it never did. */
   readonly purgedAgoMs: number | null
-  /** How far the purge lags behind, in ms. `null` if unknown. */
+  /** The purge's lag in ms, or `null` if unknown. */
   readonly lagMs: number | null
 }
 
-/** Returns the progress of the purge by the delivery loops. */
+/** Returns the progress of the delivery loops' purge. */
 export function readRetention(database: Database): Promise<RetentionState> {
   return jsonFor(
     database,
@@ -59,5 +59,5 @@ export function readRetention(database: Database): Promise<RetentionState> {
   )
 }
 
-/** 500 years, which is longer than any actual retention. A loop without a retention stores an even higher value. */
+/** 500 years, longer than any actual retention. A loop without a retention stores an even higher value. */
 const FOREVER_MS = 500 * 365 * 24 * 60 * 60 * 1000

@@ -3,7 +3,7 @@ import { openPlainPool } from './connection/plain-pool.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
 import { type RecordPage, readRecords } from './record-reader.ts'
 
-/** Reads the next records of a kind, ordered by ID. If `after` is `null`, starts with the first one. */
+/** Reads the next page of records of a kind by ID, from the beginning if `after` is `null`. */
 export type ReadPage = (
   organizationId: string,
   kind: RecordKind,
@@ -11,11 +11,7 @@ export type ReadPage = (
   limit: number,
 ) => Promise<RecordPage>
 
-/**
- * Runs `work` with a reader that uses a single snapshot, so the pages are consistent despite concurrent writes.
- *
- * @param url a connection string
- */
+/** Runs `work` with a reader for a single snapshot, so pages are consistent despite concurrent writes. */
 export async function withSnapshot<Result>(
   url: string,
   work: (readPage: ReadPage) => Promise<Result>,

@@ -50,7 +50,7 @@ const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 /**
  * A store in PostgreSQL, which is the reference implementation.
  *
- * @typeParam Own the service of the store: `typeof service`
+ * @typeParam Own the store's service: `typeof service`
  */
 export interface PostgresStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
@@ -59,27 +59,26 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
    * Returns a store for records, events and replies whose writes are part of the host's transaction. A failed statement
    * aborts the transaction, so statements are never retried.
    *
-   * @param transaction the argument of the `sql.begin` callback in postgres.js, or the transaction of another driver,
-   *   wrapped with `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
-   * @throws `TypeError` if it's a pool, which would commit each statement separately
+   * @param transaction the argument of the `sql.begin` callback in postgres.js, or another driver's transaction,
+   * wrapped with `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
+   * @throws `TypeError` if this is a pool, which would commit each statement separately
    */
   using(transaction: PostgresTransaction | SqlTransaction): TransactionStore
   /**
-   * Closes the store once all running requests and statements have finished. Until then new requests get a 503, but
-   * statements are still sent because they may belong to a running request. After that, all statements are rejected. If
-   * you passed a pool, it stays open. Close the HTTP server, the delivery loop and the sender first.
+   * Closes the store once all running requests and statements have finished. In the meantime, new requests get a 503,
+   * but statements are still sent because they may belong to a running request. After that, all statements are
+   * rejected. If you passed a pool, it stays open. Close the HTTP server, the delivery loop and the sender first.
    *
-   * @param options.timeoutMs time to wait in milliseconds, after which everything else fails with
-   *   `store_unavailable`. Defaults to 4000. The store is closed at most 500 ms later, even if the network is silent
+   * @param options.timeoutMs time to wait in milliseconds, after which everything else fails with `store_unavailable`.
+   * Defaults to 4000. The store is closed at most 500 ms later, even if the network is silent
    */
   close(options?: CloseOptions): Promise<void>
   /**
    * Reads which shard the database is. Used by `createShardedStore`.
    *
    * @param first the place to assign if the database has none or an earlier version, or `null` to assign none
-   * @param options.transaction the host's transaction whose database is queried. Defaults to the
-   *   store's own connections
-   * @param options.told entries of the shard map to store in the database
+   * @param options.transaction runs the query in the host's transaction instead of on the store's connections
+   * @param options.told shard map entries to store in the database
    * @returns `null` if the database isn't a shard
    */
   shardPlace(
@@ -101,10 +100,9 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
  * Creates a store in the schema `business_api` of a PostgreSQL database. Run `migrate` first to create the schema. The
  * first statement opens the first connection. Idle connections don't keep the process alive.
  *
- * @param source a connection string, or your postgres.js pool. Either way, the store opens its own connections, to
- *   the same server with the same user, TLS and session parameters
- * @throws `TypeError` or `RangeError` if an argument is invalid. The message doesn't include any part of the
- *   connection string
+ * @param source a connection string, or your postgres.js pool. Either way, the store opens its own connections to the
+ * same server, with the same user, TLS and session parameters
+ * @throws `TypeError` or `RangeError` if an argument is invalid. The message doesn't quote the connection string
  * @example
  * ```ts
  * const store = createPostgresStore(process.env.DATABASE_URL ?? '', { maxConnections: 20 })
@@ -120,7 +118,7 @@ export function createPostgresStore<Own extends Service = Service>(
 }
 
 /**
- * Creates a store that uses the given database. Tests use this to observe the statements.
+ * Creates a store on the given database. Tests use this to observe the statements.
  *
  * @internal
  */

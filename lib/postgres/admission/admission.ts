@@ -8,10 +8,10 @@ import type { Asking } from './batches.ts'
 import { JUDGE, type JudgementValues } from './judgement.ts'
 import { type Judged, verdictOn } from './verdict.ts'
 
-/** Admits or rejects requests by API keys. */
+/** Admits or rejects API requests. */
 export interface Admissions {
   admit(request: AdmissionRequest): Promise<Admission>
-  /** Checks a request and, if it's admitted, reads the page. */
+  /** Checks a request and reads the page if the request is admitted. */
   admitToPage<Representation>(
     request: AdmissionRequest,
     list: ListStatements,
@@ -20,35 +20,35 @@ export interface Admissions {
   readonly limits: Asking['limits']
 }
 
-/** Requests with the same key that are waiting to be checked together. */
+/** Requests with the same key, batched into a single check. */
 interface Waiting {
   count: number
-  /** In milliseconds on the monotonic clock. */
+  /** Monotonic timestamp, in milliseconds. */
   readonly askedAt: number
   readonly judged: Promise<Judged>
 }
 
 type Page = ResultColumns<PageColumn, 'page'>
 
-/** Maximum number of recently rejected keys that we remember. Each one takes about 100 bytes. */
+/** Maximum number of recently rejected keys to remember, at about 100 bytes each. */
 const REJECTED_MAX = 10_000
 
 /**
- * Creates the admission of a store's requests. Requests are checked by one statement and pages are read by another, so
- * the buckets aren't locked while records are read or a slow response is sent. Waiting requests with the same key are
- * checked together and take their tokens under a single lock.
+ * Creates request admission for a store. The check and the page read are separate statements, so buckets aren't locked
+ * while records are read or a slow response is sent. Waiting requests with the same key are checked together and take
+ * their tokens under a single lock.
  *
- * If only a few requests are waiting, we send both statements at once and hold back the page until the check is done.
- * That way a list takes a single round trip. After a request of a key was rejected, we check first, so requests over
- * the limit don't cost a page.
+ * When the queue is short, both statements are sent at once and the page is held back until the check is done, so a
+ * list takes a single round trip. Once a key has been rejected, its next list waits for the check, so requests over the
+ * limit don't cost a page read.
  */
 export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): Admissions {
-  /** By the API's rate limits, because a store can be used by several APIs, and then by key. */
+  /** Keyed by rate limits (several APIs can share a store), then by key digest. */
   const waiting = new WeakMap<object, Map<string, Waiting>>()
-  /** Number of unchecked requests of all keys, and the number of checks they're waiting for. */
+  /** Number of unchecked requests across all keys, and the number of checks in flight. */
   let pending = 0
   let judgements = 0
-  /** Digests of keys whose last list was rejected. */
+  /** Digests of keys whose last list request was rejected. */
   const rejected = new Set<string>()
 
   function waitingUnder(limits: object): Map<string, Waiting> {
@@ -66,7 +66,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     const end = (): void => {
       if (keys.get(keyDigest) === joined) keys.delete(keyDigest)
     }
-    // We count the requests when the statement is sent. Anything later waits for the next one.
+    // The requests are counted when the statement is sent. Later arrivals join the next check.
     const send = (): JudgementValues => {
       end()
       return valuesOf(keyDigest, joined.count, rateLimits, organizationHint)
@@ -85,15 +85,15 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
 
   async function admit(request: AdmissionRequest, askedAt: number): Promise<Admission> {
     const joined = joinOthers(request)
-    // A key that uses less than its fair share of the queue is never rejected because of other keys. The first request
-    // of each check is limited by the queue of the batches.
+    // A key using less than its fair share of the queue is never rejected because of other keys. The first request of
+    // each check is limited by the batch queue.
     if (joined.count * judgements >= pending) limits?.rejectBeyond(pending)
     const place = joined.count++
     pending++
     try {
       return verdictOn(await joined.judged, place, request)
     } catch (error) {
-      // The timeout of a check starts with its first request. If a later one has time left, it's checked again.
+      // The check times out relative to its first request. A later request with time left gets another check.
       if (!isOver(joined.askedAt) || isOver(askedAt)) throw error
     } finally {
       pending--
@@ -101,7 +101,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     return admit(request, askedAt)
   }
 
-  /** Returns the organization whose page we may read before the check is done. */
+  /** Returns the organization whose page can be read before the check is done. */
   function organizationAhead({ keyDigest, organizationHint }: AdmissionRequest): string | undefined {
     return hasRoom() && !rejected.has(keyDigest) ? organizationHint : undefined
   }
@@ -122,7 +122,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
       order === 'changes'
         ? await ask(organizationId, list.changes, () => ({ ...values, organizationId, limit }), limit)
         : await ask(organizationId, list.times, () => ({ ...values, organizationId, limit }), limit)
-    // If there's no position, the given one belongs to another database.
+    // A missing position means that `since` came from another database.
     if (page.position === null) return readChanges(organizationId, list, limit, EVERYTHING)
     return { ...page, position: page.next ?? page.position }
   }
@@ -144,7 +144,7 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
     async admitToPage(request, list, asked) {
       const hint = organizationAhead(request)
       const ahead = hint === undefined ? undefined : readPage(hint, list, asked)
-      // The result of the check comes first, even if reading the page fails.
+      // The check's outcome takes precedence, even if reading the page fails.
       ahead?.catch(() => {})
       const admission = await admit(request, performance.now())
       noteOutcome(request.keyDigest, admission)
@@ -160,10 +160,10 @@ export function createAdmissions({ ask, limits, hasRoom, timeoutMs }: Asking): A
   }
 }
 
-/** How early a timer may fire, in ms. */
+/** Maximum amount by which a timer may fire early, in ms. */
 const TIMER_ERROR_MS = 2
 
-/** Used as the key if there are no limits. */
+/** Map key for requests without rate limits. */
 const UNLIMITED = {}
 
 function valuesOf(

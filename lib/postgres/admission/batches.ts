@@ -12,14 +12,12 @@ import {
   type Value,
 } from '../statements/statement.ts'
 
-// This file is over 250 lines because a request's path through a batch, or around it, is easier to follow in one place.
+// This file is over 250 lines because a request's path through or around a batch is easier to follow in one place.
 
 /**
- * Runs a statement for an organization's request.
- *
- * @param values returns the values when the statement is sent. Called once
- * @param records maximum number of records in the request's page. Defaults to 0
- * @throws same as {@link RecordDatabase.rowFor}
+ * Runs a statement for an organization's request. `values` is called once, when the statement is sent. `records` is the
+ * maximum number of records in the requested page, 0 by default. Throws the same errors as {@link
+ * RecordDatabase.rowFor}.
  */
 export type AskForRequest = <Values extends object, Column extends string, Bytes extends Column>(
   organizationId: string,
@@ -28,18 +26,13 @@ export type AskForRequest = <Values extends object, Column extends string, Bytes
   records?: number,
 ) => Promise<ResultColumns<Column, Bytes>>
 
-/** Limits the waiting requests, and counts them for {@link Batches.connectionUse}. */
+/** Limits the number of waiting requests, and includes them in {@link Batches.connectionUse}. */
 export interface WaitLimits {
-  /**
-   * Rejects a request if there are already `maxPending`.
-   *
-   * @param pending number of waiting requests
-   * @throws with code `store_unavailable`
-   */
+  /** Throws `store_unavailable` if the number of waiting requests, `pending`, has reached `maxPending`. */
   rejectBeyond(pending: number): void
-  /** Creates the error for a request that timed out before its statement was sent. @param waitedMs milliseconds */
+  /** Creates the error for a request that timed out after `waitedMs` milliseconds, before its statement was sent. */
   timedOut(waitedMs: number): BusinessApiError
-  /** Adds requests that are waiting elsewhere to the number of waiting requests. */
+  /** Registers a counter for requests that are waiting elsewhere. */
   countWaiting(count: () => number): void
 }
 
@@ -48,7 +41,7 @@ export interface Asking {
   readonly ask: AskForRequest
   /** `null` in the host's transaction, where requests never wait for each other. */
   readonly limits: WaitLimits | null
-  /** Returns `true` if there's enough capacity to send a statement that may turn out to be unnecessary. */
+  /** Returns `true` if there's capacity to spare for a speculative statement. */
   hasRoom(): boolean
   /** Maximum time a request may wait for its result, in ms. */
   readonly timeoutMs: number
@@ -56,39 +49,37 @@ export interface Asking {
 
 /** Runs one statement for all requests that are waiting at the same time. */
 export interface Batches extends Asking {
-  /** Returns the usage of the connections, including requests that are waiting for a batch. */
+  /** Returns connection stats, including requests waiting for a batch. */
   connectionUse(): ConnectionUse
 }
 
-/** The share of the connections that is used by all batches. */
+/** The connection share used by all batches. */
 const BATCHES = Symbol('batches')
-/** Maximum number of requests in a batch, which take PostgreSQL a few milliseconds. */
+/** Maximum number of requests per batch. A full batch takes PostgreSQL a few milliseconds. */
 const REQUESTS_MAX = 16
-/** No more requests are added to a batch with this many records, which take PostgreSQL a few milliseconds. */
+/** A batch is full once its pages add up to this many records, which take PostgreSQL a few milliseconds. */
 const RECORDS_MAX = 800
-/** Timeout of a batch, in ms. This is many times longer than a batch usually takes. */
+/** Batch timeout in ms, many times what a batch usually takes. */
 const BATCH_MS = 500
-/** How long requests run separately after a batch with the same statement has failed, in ms. */
+/** Time for which requests bypass batching after a batch of the same statement has failed, in ms. */
 const ALONE_MS = 1000
 
-/** A request waiting for a batch. */
 interface Waiting {
   readonly text: string
   readonly organizationId: string
   /** Returns the parameters when the statement is sent. */
   parameters(): readonly Value[]
-  /** Maximum number of records in the page. */
   readonly records: number
-  /** In milliseconds on the monotonic clock. */
+  /** Monotonic timestamp, in milliseconds. */
   readonly askedAt: number
   answer(row: ByteRow): void
   reject(error: unknown): void
 }
 
-/** Used instead of an error if the request must run separately. */
+/** Rejection reason for a request that must be run separately. */
 const ASK_ALONE = Symbol('ask alone')
 
-/** Runs a separate statement for each request, in the host's transaction. */
+/** Runs a separate statement for each request in the host's transaction. */
 export function askEachAlone(database: RecordDatabase): Asking {
   return {
     ask(organizationId, statement, values) {
@@ -102,24 +93,23 @@ export function askEachAlone(database: RecordDatabase): Asking {
 }
 
 /**
- * Creates the batches of a store, which use a quarter of its connections. If one of these is free, a request is sent
- * right away, along with all others from the same turn of the event loop. Otherwise it waits, and organizations take
- * turns. The next batch takes the first request in line and all others that need the same statement. So the more
- * requests there are, the more of them share a statement, a round trip and two socket writes.
+ * Creates a store's batches, which use up to a quarter of its connections. If one of those is free, a request is sent
+ * right away, along with everything else from the same turn of the event loop. Otherwise requests wait, and
+ * organizations take turns. The next batch takes the first request in line plus all others that need the same
+ * statement. So the higher the load, the more requests share a statement, a round trip and two socket writes.
  *
- * A request can delay the rest of its batch by up to 500 ms. If a batch fails or takes longer, it's abandoned and
- * each of its requests runs separately in the remaining time, using its organization's connections. For the next
- * second, so do all other requests for that statement, because a table may be locked. Statements in batches never
- * wait for locked rows.
+ * A slow request can delay its batch by up to 500 ms. A batch that fails or takes longer is abandoned, and each of its
+ * requests runs separately on its organization's connections in the time it has left. So do new requests for the same
+ * statement for the next second, since a table may be locked. Batched statements never wait for row locks.
  */
 export function createBatches(database: Database): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
   const batchesMax = Math.max(1, Math.floor(maxConnections / 4))
   const roomMax = Math.floor(maxPending / 32)
   const waiting = createFairQueue<string, Waiting>()
-  /** The same requests, by SQL text. */
+  /** The waiting requests by SQL text. */
   const waitingFor = new Map<string, FairQueue<string, Waiting>>()
-  /** Time until which requests run separately, by SQL text. */
+  /** When batching resumes, by SQL text. */
   const aloneUntil = new Map<string, number>()
   let isScheduled = false
   let underWay = 0
@@ -190,7 +180,6 @@ export function createBatches(database: Database): Batches {
     return batch
   }
 
-  /** Returns the remaining time of a request in milliseconds. */
   function leftMsOf({ askedAt }: Pick<Waiting, 'askedAt'>): number {
     return statementTimeoutMs - (performance.now() - askedAt)
   }
@@ -225,10 +214,7 @@ export function createBatches(database: Database): Batches {
     }
   }
 
-  /**
-   * Makes all waiting requests use their organization's connections, because no connection was free in time or none can
-   * be opened.
-   */
+  /** Sends all waiting requests to their organizations' connections, since no connection was available in time. */
   function giveUpWaiting(): void {
     for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(ASK_ALONE)
     waitingFor.clear()
@@ -291,5 +277,5 @@ export function createBatches(database: Database): Batches {
   }
 }
 
-/** The column before the answer tag. */
+/** Index of the column before the answer tag. */
 const PLACE = -2

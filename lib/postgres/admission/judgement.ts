@@ -1,19 +1,19 @@
 import type { BatchStatement } from '../statements/statement.ts'
 
-/** Requests with the same key that are checked together. */
+/** A batch of requests with the same key. */
 export interface JudgementValues {
   readonly keyDigest: string
-  /** Number of requests that need a token, or 0 to take none. */
+  /** Number of tokens to take, or 0 if there are no rate limits. */
   readonly wanted: number
   readonly keyPerSecond: number
   readonly keyBurst: number
   readonly organizationPerSecond: number
   readonly organizationBurst: number
-  /** The organization the key is expected to belong to. Empty if unknown. */
+  /** The organization that the key is expected to belong to. Empty if unknown. */
   readonly organizationHint: string
 }
 
-/** The result columns, all null if the key isn't active. See `business_api.judge` in sql/21-rate-limits.sql. */
+/** The result columns of `business_api.judge` in sql/21-rate-limits.sql, all null if the key isn't active. */
 const COLUMNS = {
   organizationId: 'judged.organization_id',
   keyId: 'judged.key_id',
@@ -28,7 +28,7 @@ const COLUMNS = {
   tokens: 'judged.tokens::text',
 } as const
 
-/** A result column. */
+/** A column in {@link COLUMNS}. */
 export type JudgedColumn = keyof typeof COLUMNS
 
 const PARAMETERS = [
@@ -51,10 +51,10 @@ function textOf(mayWait: boolean): string {
     ) as judged`
 }
 
-/** Returned instead of a number of tokens if a bucket is missing or locked by another statement. */
+/** Token count returned if a bucket is missing or locked by another statement. */
 const NOT_TAKEN = '-1'
 
-/** Checks the requests of any number of keys. Returns one row per key. */
+/** Checks requests for any number of keys. Returns one row per key. */
 export const JUDGE: BatchStatement<JudgementValues, JudgedColumn> = {
   text: textOf(false),
   textOfOne: textOf(true),

@@ -9,13 +9,13 @@ import {
 import type { ResultColumns } from '../statements/statement.ts'
 import type { JudgedColumn } from './judgement.ts'
 
-/** The result of the check. */
+/** The result columns of a check. */
 export type Judged = ResultColumns<JudgedColumn, never>
 
 /**
- * Returns the verdict on one of the requests that were checked together.
+ * Returns the verdict for one request of a shared check.
  *
- * @param place the request's position among them, starting at 0. The first ones get the tokens
+ * @param place the request's position in the check, starting at 0. Tokens go to the first ones
  * @throws `Error` if the buckets couldn't be created
  */
 export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: AdmissionRequest): Admission {
@@ -34,7 +34,7 @@ export function verdictOn(judged: Judged, place: number, { scope, rateLimits }: 
   }
 }
 
-/** Returns both buckets after the request, as if the requests had arrived one by one. */
+/** Returns both buckets as if the requests had arrived one by one. */
 function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimitState {
   const limits = {
     key: limitOf(judged.keyPerSecond, judged.keyBurst, defaults.key),
@@ -50,11 +50,11 @@ function stateOf(judged: Judged, place: number, defaults: RateLimits): RateLimit
   if (tokensOfLater >= 0) return describeBuckets(times, limits, 0)
   const own = { key: judged.keyPerSecond !== null, organization: judged.organizationPerSecond !== null }
   const { state } = takeToken(times, limits, 0, own)
-  // The statement has rejected the request, and rounding must not turn that into an admission.
+  // The statement rejected this request, and rounding must not turn that into an admission.
   return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
 }
 
-/** Returns the limit that applies: a custom one if there is one, otherwise the API's. */
+/** Falls back to the API's limit if there's no custom one. */
 function limitOf(perSecond: string | null, burst: string | null, byDefault: RateLimit): RateLimit {
   return perSecond === null ? byDefault : { perSecond: Number(perSecond), burst: Number(burst) }
 }

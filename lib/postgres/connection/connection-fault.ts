@@ -1,4 +1,4 @@
-// Human-readable reasons, with advice, for a failed connection to PostgreSQL. See driver-faults.ts for more codes.
+// Human-readable reasons why connecting to PostgreSQL failed, with advice. See driver-faults.ts for more codes.
 
 const FAULTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused; is it running?',
@@ -37,12 +37,12 @@ function untrusted(reason: string): string {
 /**
  * Describes why a connection failed.
  *
- * @returns the reason and some advice, to be used after a colon in a message; `null` if the error isn't about
- *   connecting. The advice calls the setting "the connection string"
+ * @returns a reason with advice about "the connection string", to be used after a colon in a message, or `null` if
+ * connecting isn't what failed
  */
 export function connectionFault(error: unknown): string | null {
   const { code, message, severity } = readError(error)
-  // A server without TLS closes the connection in the middle of the negotiation.
+  // A server without TLS hangs up during negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
     return 'it accepts only encrypted connections; add ?sslmode=require to the connection string'
@@ -50,10 +50,9 @@ export function connectionFault(error: unknown): string | null {
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
     return 'it accepts no encrypted connections; leave sslmode out of the connection string'
   }
-  // FATAL means the session was being opened. On an open connection, the same codes are about the values
-  // of a statement.
+  // FATAL means that the session couldn't be opened. In an open session, these codes are about a statement's values.
   if (severity === 'FATAL' && (code === UNDEFINED_OBJECT || code === INVALID_PARAMETER_VALUE)) {
-    // The quotation marks depend on the server's language.
+    // Quotation marks depend on the server's locale.
     const [, name] = /["«»„]\s?([\w.]+)/.exec(message) ?? []
     return `it rejects ${name === undefined ? 'a parameter' : `the parameter ${name}`}; correct the parameter in the connection string, or leave it out`
   }

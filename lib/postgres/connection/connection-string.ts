@@ -1,32 +1,32 @@
 import { isIPv6 } from 'node:net'
 
-/** A parsed connection string. Missing parts are taken from the environment, like libpq does. */
+/** A parsed connection string. Missing parts are taken from the environment, as in libpq. */
 export interface ConnectionString {
-  /** Host names, IP addresses, or the directory of a Unix socket. Empty if the string has no host. */
+  /** Hostnames, IP addresses or a Unix socket directory. Empty if no host is given. */
   readonly hosts: readonly string[]
-  /** The port of each host, or a single port for all of them. `undefined` if not given. */
+  /** One port per host, or a single port for all hosts. `undefined` if not given. */
   readonly ports: readonly (number | undefined)[]
   readonly user: string | undefined
   readonly password: string | undefined
   readonly database: string | undefined
-  /** The parameters after the question mark, except for those that are already included above. */
+  /** All other query parameters. */
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** The format of a connection string, used in error messages. */
+/** The connection string format shown in error messages. */
 export const CONNECTION_FORM = 'postgres://user:password@host:5432/database'
 
 const WRONG_FORM = `it must be like ${CONNECTION_FORM}, and in a password each of @ / ? # % percent-encoded: %40 %2F %3F %23 %25`
 
-/** Captures the credentials, the hosts, the database and the parameters. */
+/** Captures the credentials, hosts, database and query. */
 const PARTS = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^@?#]*))?(?:\?([^#]*))?$/i
 
 /**
- * Parses a connection string the same way as libpq. Every part may be percent-encoded, there may be several hosts, IPv6
+ * Parses a connection string the way libpq does. Every part may be percent-encoded, there may be multiple hosts, IPv6
  * addresses are in brackets, and `host`, `port`, `user`, `password` and `dbname` may be given as parameters.
  *
  * @returns the parts, or the reason why the string is invalid, to be used after "because" in a message. The reason
- *   never includes any part of the string, because an unencoded password could be anywhere in it
+ * never quotes the string, since an unencoded password could be anywhere in it
  */
 export function parseConnectionString(url: string): ConnectionString | string {
   const parts = PARTS.exec(url)
@@ -34,7 +34,7 @@ export function parseConnectionString(url: string): ConnectionString | string {
   const [, credentials, authority = '', path, query = ''] = parts
   try {
     const parameters = new Map(query === '' ? [] : query.split('&').map(readParameter))
-    // The question mark was probably part of an unencoded password.
+    // The question mark probably came from an unencoded password.
     if (![...parameters.keys()].every((name) => /^[a-z_][\w.]*$/i.test(name))) return WRONG_FORM
     if (credentials === undefined && /:\d+$/.test(authority) && query.split('&').some(holdsHost))
       return WRONG_FORM
@@ -60,7 +60,7 @@ export function parseConnectionString(url: string): ConnectionString | string {
       parameters,
     }
   } catch {
-    // The string has a `%` that isn't followed by two hex digits.
+    // A `%` isn't followed by two hex digits.
     return WRONG_FORM
   }
 }
@@ -68,10 +68,7 @@ export function parseConnectionString(url: string): ConnectionString | string {
 /** Parameters whose values may contain an at sign. */
 const FREE = /^(application_name|dbname|fallback_application_name|host|options|password|ssl\w+|user)=/
 
-/**
- * Detects an unencoded password that contains a question mark: in `user:12?x=secret@host/app`, `12` looks like a port
- * and `x` like a parameter.
- */
+/** Detects an unencoded password with a question mark, such as in `user:12?x=secret@host/app`. */
 function holdsHost(parameter: string): boolean {
   return !FREE.test(parameter) && /@[\w.[-]/.test(parameter)
 }
@@ -81,7 +78,7 @@ function readParameter(text: string): [name: string, value: string] {
   return [decodeParameter(name), decodeParameter(value)]
 }
 
-/** Decodes a plus sign as a space. libpq doesn't, but people build connection strings with Node's `URL`, which does. */
+/** Unlike libpq, decodes a plus sign as a space, since Node's `URL` encodes spaces that way. */
 function decodeParameter(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '))
 }
@@ -100,7 +97,7 @@ interface Address {
   readonly port: number | undefined
 }
 
-/** Parses a list of hosts such as `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns `null` if one of them is invalid. */
+/** Parses a host list such as `one:5432,[::1]:5433,%2Fvar%2Frun`. Returns `null` if any of the hosts is invalid. */
 function readAddresses(authority: string): readonly Address[] | null {
   if (authority === '') return []
   const addresses = authority.split(',').map((text): Address | null => {

@@ -4,36 +4,32 @@ import { type Address, connectionError, createSocketSource } from './sockets.ts'
 import type { DriverOptions } from './source.ts'
 import { nameServer } from './tls.ts'
 
-/** A connection to one PostgreSQL server. Its socket is never reconnected. */
+/** A connection to one PostgreSQL server. The socket never reconnects. */
 export interface Connection {
   /** A postgres.js pool with a single connection. */
   readonly sql: Sql
-  /** The server's role at the time the connection was opened. */
+  /** The server's role when the connection was opened. */
   readonly server: ServerRole
-  /** Time the connection was opened, in ms on the monotonic clock. */
+  /** Monotonic timestamp, in ms. */
   readonly openedAt: number
   /** Sets whether the connection keeps the process alive. Initially `true`. */
   setActive(isActive: boolean): void
-  /**
-   * Sends a termination message to the server and closes the socket, even if the server doesn't respond.
-   *
-   * @param graceMs maximum time to wait for the server, in milliseconds
-   */
+  /** Terminates the session, waiting up to `graceMs` milliseconds for the server, and closes the socket. */
   end(graceMs: number): Promise<void>
-  /** Closes the socket immediately. A running statement is rejected here, but may continue on the server. */
+  /** Closes the socket immediately. A running statement is rejected but may continue on the server. */
   destroy(): void
 }
 
-/** The role of a server. During a failover, a reachable server may be unable to write. */
+/** A server's role. During a failover, a reachable server may not accept writes. */
 export interface ServerRole {
   readonly isInRecovery: boolean
   /** Standbys are always read-only. */
   readonly isReadOnly: boolean
 }
 
-/** Callbacks for events on a connection. */
+/** Callbacks for connection events. */
 export interface ConnectionListener {
-  /** Called when the other side closes the socket, but only once the connection has been established. */
+  /** Called when the server closes an established connection. */
   onClosed(): void
   onNotify?(): void
 }
@@ -42,21 +38,20 @@ const ROLE_COLUMNS =
   "pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
 
 /**
- * Makes the server cancel a statement within 100 ms after its connection was closed. Otherwise a statement that had to
- * wait, first in the pool and then for a lock, could still write after its caller got an error. We check the platform
- * because servers that can't detect a closed socket reject this setting.
+ * Makes the server cancel a statement within 100 ms of losing its connection. Otherwise a statement that was waiting,
+ * first in the pool and then for a lock, could still write after its caller got an error. Servers on other platforms
+ * can't detect a closed socket and reject this setting.
  */
 const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
   then pg_catalog.set_config('client_connection_check_interval', '100', false) end`
 
 /**
  * Opens a connection and queries the server's role. We create and close the socket ourselves because postgres.js never
- * closes a silent socket, and reconnects forever to a server that accepts connections only to close them.
+ * closes a silent socket, and keeps reconnecting to a server that hangs up right after accepting.
  *
- * @param timeoutMs timeout in milliseconds for DNS lookup, TCP, TLS and authentication together
+ * @param timeoutMs timeout for DNS lookup, TCP, TLS and authentication together, in milliseconds
  * @param signal aborts the attempt
- * @param hasSession `false` behind a pooler in transaction mode, where settings would leak into a
- *   shared server session
+ * @param hasSession `false` behind a pooler in transaction mode, where settings would leak into shared server sessions
  * @throws the original network, TLS or server error
  */
 export async function openConnection(
@@ -80,10 +75,10 @@ export async function openConnection(
     onnotify: () => listener.onNotify?.(),
     onclose: () => isOpen && listener.onClosed(),
   }
-  // postgres.js doesn't resolve options a second time. It creates its own LISTEN pool this way.
+  // postgres.js uses resolved options as they are. Its own LISTEN pool is created the same way.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
-  // We don't call `sql.end()` because it writes to the closing socket. With TLS, that crashes the process.
+  // Don't call `sql.end()` here. It writes to the closing socket, which crashes the process with TLS.
   function destroy(): void {
     isOpen = false
     sockets.destroy()

@@ -6,37 +6,35 @@ import { createDialBackoff } from './dial-backoff.ts'
 import { isConnectionLost, isReadOnlyServer, openFailure } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
-// createConnections() is long because taking, opening and closing connections all share the state in one closure.
+// createConnections() is long because acquiring, opening and closing connections share the state in one closure.
 
-/** The store's open connections. Each one is used by a single statement at a time. */
+/** The store's open connections. Each one runs a single statement at a time. */
 export interface Connections {
-  /** Takes an idle connection. Returns `undefined` if there is none. */
+  /** Takes an idle connection if there is one. */
   takeIdle(): Connection | undefined
   /**
-   * Takes an idle connection, or waits until one is released or opened.
+   * Takes an idle connection, or waits until one is released or opened. Returns `null` after `timeoutMs`.
    *
-   * @returns `null` if no connection became available within `timeoutMs`
-   * @throws the error of a failed connection attempt; `BusinessApiError` with code `store_unavailable` if the
-   *   connections are closed
+   * @throws the connection error, or `BusinessApiError` with code `store_unavailable` if the connections are closed
    */
   take(timeoutMs: number): Promise<Connection | null>
-  /** Returns a connection after its statement has completed. */
+  /** Releases a connection after its statement has completed. */
   giveBack(connection: Connection): void
   /**
-   * Closes a connection after a failed statement. If the connection was lost or the server has become read-only, all
-   * idle connections are closed as well because they're probably affected.
+   * Closes a connection after a failed statement. If the connection was lost or the server has become read-only, idle
+   * connections are probably affected, so they are closed as well.
    *
-   * @param sentAt time the statement was sent, on the monotonic clock
+   * @param sentAt when the statement was sent, on the monotonic clock
    */
   giveUp(connection: Connection, error: unknown, sentAt: number): void
   /**
-   * Closes a connection that didn't respond, and all idle connections that haven't returned a result since `sentAt`.
-   * Another statement on one of those would probably just time out.
+   * Closes a connection that didn't respond, plus all idle connections that haven't returned a result since `sentAt`,
+   * because another statement on those would probably time out.
    *
-   * @param sentAt time the unanswered statement was sent, on the monotonic clock
+   * @param sentAt when the unanswered statement was sent, on the monotonic clock
    */
   giveUpSilent(connection: Connection, sentAt: number): void
-  /** Closes a connection because its statement timed out. Doesn't mark the server as failed. */
+  /** Closes a connection whose statement timed out, without marking the server as failed. */
   cutOff(connection: Connection): void
   readonly isClosed: boolean
   /** Rejects waiting callers and running statements, then closes all connections. Takes up to 500 ms. */
@@ -44,30 +42,27 @@ export interface Connections {
 }
 
 /**
- * Opens connections on demand, up to a limit. The first caller in line gets the next available connection, whether it
- * was just opened or just released. After a failure, connections are opened one at a time with increasing delays.
- * Otherwise a server that accepts connections only to close them would be dialled thousands of times per second.
+ * Opens connections on demand, up to a limit. The first caller in line gets the next connection that is opened or
+ * released. After a failure, connections are opened one at a time with exponential backoff. Otherwise a server that
+ * hangs up right after accepting would be dialled thousands of times per second.
  */
 export function createConnections(servers: Servers, maxConnections: number): Connections {
   const idle: Connection[] = []
-  /** Time of each connection's last result, on the monotonic clock. */
+  /** When each connection last returned a result, on the monotonic clock. */
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()
   const waiting = new Set<WaitingStatement>()
   const backoff = createDialBackoff()
   const closing = new AbortController()
-  // Every connection being opened adds a listener, and Node warns about a leak once there are more than ten.
+  // Every pending connection adds a listener, and Node warns about a leak if there are more than ten.
   setMaxListeners(0, closing.signal)
   let dials = 0
-  /**
-   * Time of the last read-only failure, on the monotonic clock. Connections opened before it may lead to
-   * a read-only server.
-   */
+  /** When the server was last found to be read-only, on the monotonic clock. Older connections are suspect. */
   let readOnlyAt = 0
   let nextDial: NodeJS.Timeout | undefined
 
-  // --- Taking and returning connections ---
+  // --- Acquiring and releasing connections ---
 
   async function wait(timeoutMs: number): Promise<Connection | null> {
     let leave = (): boolean => false
@@ -78,7 +73,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     })
     dial()
     return withDeadline(turn, timeoutMs, () => {
-      // A connection arrived just as we timed out, so pass it on to the next caller.
+      // Lost the race against the timeout, so pass the connection on to the next caller.
       if (!leave()) turn.then(release, () => {})
       return null
     })
@@ -99,10 +94,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     closeWhenUnused(connection)
   }
 
-  /**
-   * Rejects all waiting callers if no connection is open or being opened. Waiting for the next attempt would only delay
-   * the error.
-   */
+  /** Fails fast if no connection is open or being opened. Waiting for the next attempt would only delay the error. */
   function rejectIfStranded(error: unknown): void {
     if (connections.size + dials === 0) rejectWaiting(openFailure(error))
   }
@@ -150,12 +142,12 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function accept(connection: Connection): void {
-    // `close` was called while this connection was being opened, so it couldn't close it.
+    // `close` was called while this connection was being opened.
     if (closing.signal.aborted) {
       connection.destroy()
       return
     }
-    // Reaching a read-only server doesn't mean the failover is over, so we don't reset the backoff.
+    // A read-only server doesn't mean that the failover is over, so don't reset the backoff.
     if (!connection.server.isReadOnly) backoff.succeeded()
     connections.add(connection)
     endsAt.set(connection, connection.openedAt + servers.lifetimeMs())
@@ -164,7 +156,6 @@ export function createConnections(servers: Servers, maxConnections: number): Con
 
   // --- Closing connections ---
 
-  /** Removes a connection from the pool. */
   function drop(connection: Connection): void {
     connections.delete(connection)
     const place = idle.indexOf(connection)
@@ -172,7 +163,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     dial()
   }
 
-  /** Closes the socket. If the statement is still running, the session's timeouts make PostgreSQL cancel it. */
+  /** Closes the socket. If the statement is still running, session timeouts make PostgreSQL cancel it. */
   function cutOff(connection: Connection): void {
     connection.destroy()
     drop(connection)
@@ -198,7 +189,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function giveUpReadOnly(connection: Connection, error: unknown): void {
-    // A connection opened before the last read-only failure tells us nothing new.
+    // Connections from before the last read-only failure tell us nothing new.
     const isNews = connection.openedAt >= readOnlyAt
     if (isNews) {
       backoff.failed()
@@ -259,7 +250,6 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 }
 
-/** A caller waiting for a connection. */
 interface WaitingStatement {
   resolve(connection: Connection): void
   reject(error: unknown): void

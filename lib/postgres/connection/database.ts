@@ -24,33 +24,33 @@ import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 /** Options for the store's connections and statements. */
 export interface DatabaseOptions {
   /**
-   * Maximum number of connections, which are opened on demand. If 4 or more, a single organization can use up to half
-   * of them, and a quarter is reserved for organizations that have none. Defaults to the `max` of the connection string
-   * or pool, or 10.
+   * Maximum number of connections, which are opened on demand. With 4 or more, an organization can use up to half of
+   * them, and a quarter is reserved for organizations that have none. Defaults to the `max` of the connection string or
+   * pool, or 10.
    */
   maxConnections?: number | undefined
   /**
-   * If `true`, statements are prepared. Set this to `false` for a pooler that doesn't support prepared statements
+   * If `true`, statements are prepared. Set this to `false` for a pooler without support for prepared statements
    * (PgBouncer before 1.21). Defaults to the `prepare` of the connection string or pool, or `true`.
    */
   prepare?: boolean | undefined
   /**
    * If `true`, each connection has its own server session. Set this to `false` for a pooler in transaction mode.
-   * Without sessions, the store can't set timeouts on the server or receive notifications from other processes.
-   * Defaults to `true`, unless the connection string has `pgbouncer=true`.
+   * Without sessions, the store can't set server-side timeouts or receive notifications from other processes. Defaults
+   * to `true`, unless the connection string has `pgbouncer=true`.
    */
   sessions?: boolean | undefined
-  /** Timeout of a statement, in milliseconds. Defaults to 5000. */
+  /** Statement timeout in milliseconds. Defaults to 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Maximum number of statements in this process that are running or waiting. Beyond this, a new statement either is
-   * rejected immediately or replaces a waiting one of the organization that has the most. The same number of requests
-   * may additionally wait for a batch. Defaults to 1000.
+   * Maximum number of running and waiting statements in this process. Beyond this, a new statement is either rejected
+   * immediately or replaces a waiting one from the organization that has the most. The same number of requests may also
+   * be waiting for a batch. Defaults to 1000.
    */
   maxPending?: number | undefined
 }
 
-/** The share used by statements that don't belong to a single organization, mainly those of the delivery loop. */
+/** The share used by statements across organizations, mainly the delivery loop's. */
 const OWN_WORK = Symbol('own work')
 
 /** A row of text columns, by position. */
@@ -60,78 +60,65 @@ export type TextRow = readonly (string | null)[]
 export type ByteRow = readonly (Buffer | null)[]
 
 /**
- * Builds a statement that returns the answer tag in its last column. The tag proves that a result belongs to this
+ * Builds a statement that returns the answer tag in its last column. The tag proves that the result belongs to this
  * statement. If a driver mixed up two results, one organization could otherwise see another organization's data.
  *
- * All columns must have unique names, because many drivers return rows as objects. Every column is a string.
+ * Columns are strings with unique names, because many drivers return rows as objects.
  *
  * @param answerTag the tag as a string
  */
 export type BuildTagged = (sql: ISql, answerTag: string) => Statement
 
-/**
- * Like {@link BuildTagged}, but for statements built with the template.
- *
- * @param answerTag the last column as a fragment
- */
+/** Like {@link BuildTagged}, but for statements built with the template, with the tag as a fragment. */
 export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
 
-/**
- * Adds the answer tag to a statement that is built with the template.
- *
- * @param share if this is an organization, the statement fails once the organization has moved to another shard
- */
+/** Adds the answer tag. If `share` is an organization, the statement fails once it has moved to another shard. */
 export function withTagColumn(build: BuildStatement, share: Share | null): BuildTagged {
   return (sql, answerTag) => {
     const tag = sql`${answerTag}::text`
     const checked = typeof share === 'string' ? ifHereIn(sql, share, tag) : tag
-    // Column names must be unique because many drivers return rows as objects.
     return build(sql, sql`${checked} as answer_tag`)
   }
 }
 
-/** Timeouts of a statement, in milliseconds. */
+/** A statement's timeouts, in milliseconds. */
 export interface StatementWait {
-  /** Additional time to wait for a lock. Defaults to 0. */
+  /** Extra time to wait for a lock. Defaults to 0. */
   readonly lockMs?: number | undefined
   /** Maximum time the caller waits before the statement is abandoned. Unlimited by default. */
   readonly atMostMs?: number | undefined
-  /**
-   * Maximum time to wait for the response. On timeout, we close the connection but don't mark the server as failed.
-   * Unlimited by default.
-   */
+  /** Response timeout. Closes the connection but doesn't mark the server as failed. Unlimited by default. */
   readonly answerMs?: number | undefined
-  /** If `true`, the statement isn't retried when its result was lost. */
+  /** If `true`, the statement isn't retried after its result was lost. */
   readonly isOnce?: boolean | undefined
 }
 
-/** Runs the statements of records, either on the store's own connections or in the host's transaction. */
+/** Runs record statements on the store's connections or in the host's transaction. */
 export interface RecordDatabase {
   /**
-   * Sends a statement and returns the only row of its result as strings.
+   * Runs a statement and returns the only row of its result as strings.
    *
-   * Almost all of our statements are safe to repeat. A statement is retried once after a lost connection, and until its
+   * Almost all of our statements are idempotent. A statement is retried once after a lost connection, and until its
    * timeout after a conflict with another transaction.
    *
-   * @param share the organization whose connections are used; `null` if there is none
-   * @throws `BusinessApiError` with code `store_unavailable` if the database can't be reached, doesn't respond in
-   *   time, or too many statements are waiting
+   * @param share the organization whose connections are used, or `null`
+   * @throws `BusinessApiError` with code `store_unavailable` if the database can't be reached, doesn't respond in time,
+   * or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
-  /** Like {@link RecordDatabase.rowFor}, but for statements whose text is fixed. Returns the columns as bytes. */
+  /** Like {@link RecordDatabase.rowFor}, but for statements with a fixed text. Returns the columns as bytes. */
   bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow>
-  /** Wakes up the delivery loops. Called after a statement that made deliveries due. */
+  /** Wakes up the delivery loops after a statement made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
 
-/** Runs the statements of all parts of the store. */
+/** Runs statements for every part of the store. */
 export interface Database extends RecordDatabase {
-  /** Sends a statement that doesn't belong to a single organization. See {@link RecordDatabase.rowFor}. */
+  /** Runs a statement across organizations. See {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
   /**
-   * Like {@link RecordDatabase.bytesFor}, but for statements that return several rows, each with the answer tag.
-   * The connection is closed if the statement fails, because the driver would add any rows received so far to
-   * its next result.
+   * Like {@link RecordDatabase.bytesFor}, but for statements that return several rows, each with the answer tag. A
+   * failed statement's connection is closed, because the driver would add the rows received so far to its next result.
    */
   rowsFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<readonly ByteRow[]>
   readonly limits: DatabaseLimits
@@ -146,7 +133,7 @@ export interface Database extends RecordDatabase {
   close(options?: CloseOptions): Promise<void>
 }
 
-/** The resolved limits of a database. See {@link DatabaseOptions}. */
+/** A database's resolved {@link DatabaseOptions}. */
 export interface DatabaseLimits {
   readonly maxConnections: number
   readonly maxPending: number
@@ -155,14 +142,11 @@ export interface DatabaseLimits {
 
 /** Options for closing a store. */
 export interface CloseOptions {
-  /**
-   * Maximum time to wait for running requests and statements, in milliseconds. After that they're cut off.
-   * Defaults to 4000.
-   */
+  /** Maximum time to wait for running requests and statements, in milliseconds. Defaults to 4000. */
   timeoutMs?: number | undefined
 }
 
-/** The names of all {@link DatabaseOptions}. */
+/** Keys of {@link DatabaseOptions}. */
 export const DATABASE_NAMES: Names<DatabaseOptions> = {
   maxConnections: true,
   prepare: true,
@@ -172,11 +156,11 @@ export const DATABASE_NAMES: Names<DatabaseOptions> = {
 }
 
 /**
- * Creates a database with its own connections, which are opened on demand.
+ * Creates a database with its own connections, opened on demand.
  *
- * @param source a connection string, or a postgres.js pool whose options are used
- * @throws `TypeError` if the source is neither a connection string nor a pool; `RangeError` if an option is
- *   out of range
+ * @param source a connection string, or a postgres.js pool from which the options are taken
+ * @throws `TypeError` if the source is neither a connection string nor a pool; `RangeError` if an option is out of
+ * range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   rejectUnknown(options, DATABASE_NAMES)
@@ -196,7 +180,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   async function send(share: Share, build: BuildTagged, time: StatementTime): Promise<readonly ByteRow[]> {
     const answerTag = String(++tags)
-    // We check the tag before the connection can be reused, so a connection with mixed-up results gets closed.
+    // The tag is checked before the connection is reused, so a connection with mixed-up results gets closed.
     return await pool.run(
       share,
       (sql) => build(sql, answerTag),
@@ -261,8 +245,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)
 
-  // We turn off `synchronous_commit` because there's no point in waiting for the disk. Notifications don't
-  // survive a crash.
+  // Don't wait for the disk, since notifications don't survive a crash anyway.
   const notify = (channel: string): Promise<unknown> =>
     row(
       (sql, answerTag) =>
@@ -294,35 +277,27 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 }
 
-/**
- * Reads the rows of a statement's result.
- *
- * @param answerTag the expected value of the last column
- * @throws an error that is treated like a lost connection if the result belongs to another statement
- */
+/** Reads a result's rows. If the last column isn't the expected tag, fails the same way as a lost connection. */
 export function readAnswers(rows: RawRows, answerTag: string): readonly ByteRow[] {
-  // In the host's transaction, the pool's `transform` may change rows, but almost every transform keeps the column
-  // order. If the previous statement failed after some rows, the driver leaves holes before the rows of this result.
+  // In the host's transaction, the pool's `transform` may change rows, but nearly always keeps the column order. If the
+  // previous statement failed after some rows, the driver leaves holes before the rows of this result.
   const answers = Array.from(rows, (row) => Object.values(row ?? []))
   if (answers.length === 0 || answers.some((row) => row.at(-1)?.toString('latin1') !== answerTag))
     throw mixedUp()
   return answers
 }
 
-/** Returns the row of a statement that returns exactly one. */
+/** Returns the row of a single-row result. */
 export function onlyRow(rows: readonly ByteRow[]): ByteRow {
   return rows[0] as ByteRow
 }
 
-/** Decodes the columns of a row as UTF-8. */
+/** Decodes a row's columns as UTF-8. */
 export function toText(row: ByteRow): TextRow {
   return row.map((column) => column?.toString('utf8') ?? null)
 }
 
-/**
- * Creates the error for a result that belongs to another statement. It uses the code of a lost connection so the
- * statement is retried.
- */
+/** Has the code of a lost connection so that the statement is retried. */
 function mixedUp(): Error {
   return Object.assign(new Error('PostgreSQL returned the result of another statement'), {
     code: 'CONNECTION_CLOSED',
@@ -331,8 +306,8 @@ function mixedUp(): Error {
 
 const UNLIMITED = Number.POSITIVE_INFINITY
 
-/** Default timeout for closing a store, in ms. This is longer than an unobstructed request takes. */
+/** Default timeout for closing a store in ms, longer than an unobstructed request takes. */
 const CLOSE_MS = 4000
 
-/** Maximum delay after a conflict, in ms. Delays are random so conflicting statements don't collide again. */
+/** Maximum delay after a conflict, in ms. Random, so conflicting statements don't collide again. */
 const CONFLICT_PAUSE_MAX_MS = 20

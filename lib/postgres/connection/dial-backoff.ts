@@ -1,10 +1,8 @@
-/** Limits how often we try to connect, so we don't flood a server that rejects connections. */
+/** Exponential backoff for connection attempts. */
 export interface DialBackoff {
   /**
-   * Returns the delay before the next connection attempt in milliseconds, or 0 if it can start now.
-   *
-   * @param underWay number of attempts in progress. After a failure, only one attempt at a time probes the server
-   * @returns `null` if an attempt in progress must finish first
+   * Returns the delay before the next attempt in milliseconds, or 0 to start now. After a failure, only one attempt at
+   * a time probes the server, and `null` means that one of the `underWay` attempts must finish first.
    */
   delay(underWay: number): number | null
   failed(): void
@@ -14,7 +12,7 @@ export interface DialBackoff {
 const FIRST_MS = 20
 const LONGEST_MS = 500
 
-/** Creates the backoff of a store. The delay starts at 20 ms and doubles with each failure, up to 500 ms. */
+/** Creates a store's backoff. The delay starts at 20 ms and doubles with each failure, up to 500 ms. */
 export function createDialBackoff(): DialBackoff {
   let failures = 0
   /** Earliest time of the next attempt, on the monotonic clock. */

@@ -2,19 +2,19 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 
-/** Tracks the work in progress so that closing the store can wait for it. */
+/** Tracks work in progress so that closing the store can wait for it. */
 export interface Drain {
   /**
-   * Starts tracking a statement. Statements are never rejected, even during a drain, because they may belong to a
-   * request that is still running.
+   * Starts tracking a statement, even during a drain, since the statement may belong to a request that is still
+   * running.
    *
    * @returns a function that ends the statement
    */
   beginStatement(): () => void
   /**
-   * Starts tracking a request. It may send statements until it ends.
+   * Starts tracking a request, which may send statements until it ends.
    *
-   * @returns a function that ends the request. Calling it again has no effect
+   * @returns a function that ends the request. Calling it again is a no-op
    * @throws `BusinessApiError` with code `store_unavailable` once the drain has started
    */
   beginRequest(): () => void
@@ -40,8 +40,7 @@ export function createDrain(): Drain {
   }
 
   async function becomeIdle(): Promise<void> {
-    // A call with several statements sends the next one within two turns of the event loop after the
-    // previous one ended.
+    // A call with several statements sends the next one within two turns of the event loop.
     await turn()
     while (underWay > 0) {
       await new Promise<void>((resolve) => {

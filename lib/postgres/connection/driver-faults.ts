@@ -10,10 +10,10 @@ import {
 import { connectionFault } from './connection-fault.ts'
 import { isSessionParameter } from './driver-options.ts'
 
-// Errors of PostgreSQL, the driver and the network, grouped by meaning. See
+// PostgreSQL, driver and network errors, grouped by meaning. See
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 
-/** The connection was lost while the statement was running. The statement may have been executed. */
+/** The connection was lost while a statement was running, which may or may not have been executed. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -25,13 +25,13 @@ const CONNECTION_LOST = new Set([
   '57P05', // idle_session_timeout
 ])
 
-/** PostgreSQL rolled back the statement because of other transactions. Retrying it may succeed. */
+/** PostgreSQL rolled back the statement because of other transactions. A retry may succeed. */
 const CONFLICT = [
   '40001', // serialization_failure: the host's default isolation level is stricter than read committed
   '40P01', // deadlock_detected
 ]
 
-/** The statement wasn't executed, was rolled back, or lost its connection. A later statement may succeed. */
+/** The statement wasn't executed, was rolled back, or lost its connection. Later statements may succeed. */
 const UNAVAILABLE = new Set([
   ...CONNECTION_LOST,
   'CONNECTION_ENDED',
@@ -46,20 +46,19 @@ const UNAVAILABLE = new Set([
   'ETIMEDOUT',
   'ENOENT', // the Unix socket doesn't exist
   '3D000', // invalid_catalog_name: the database doesn't exist
-  '25006', // read_only_sql_transaction: a standby, during a failover
-  'ERR_TARGET_SESSION_ATTRS', // no server has the role required by the connection string
+  '25006', // read_only_sql_transaction: a standby, or a failover in progress
+  'ERR_TARGET_SESSION_ATTRS', // no server has the role that the connection string asks for
   ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
   '53200', // out_of_memory
   '53300', // too_many_connections
   '55P03', // lock_not_available
-  '57014', // query_canceled, because of the host's statement_timeout
+  '57014', // query_canceled: the host's statement_timeout
   '57P04', // database_dropped
   '57P03', // cannot_connect_now: starting up or shutting down
 ])
 
-/** Another transaction held a lock for longer than the statement's `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Returns `true` if the connection was lost while a statement was running. The statement may have been executed. */
@@ -70,11 +69,11 @@ export function isConnectionLost(error: unknown): boolean {
 /** Returns `true` if a later statement may succeed. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
-  // Class 08 is connection_exception, class 28 is invalid_authorization_specification.
+  // connection_exception and invalid_authorization_specification
   return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
 }
 
-/** Reasons for errors reported by PostgreSQL itself, by code. */
+/** Human-readable reasons for PostgreSQL's error codes. */
 const REASONS: Readonly<Record<string, string>> = {
   '40001': 'other transactions changed the same records again and again',
   '40P01': 'the statement and another transaction waited for locks of each other',
@@ -89,7 +88,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server cancelled the statement on timeout',
 }
 
-/** Creates the error for a statement that couldn't be executed. The message has the reason but no details. */
+/** Creates the error for a statement that couldn't be executed. The message contains a reason but no details. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
@@ -102,8 +101,8 @@ const FEATURE_NOT_SUPPORTED = '0A000'
 
 /**
  * Returns `true` if the server is read-only, for example a standby or a former primary during a failover. A server in
- * recovery can't even read the unlogged rate limit table. We recognize that failure by the error's `routine`, because
- * its code is used for other failures too and messages are translated.
+ * recovery can't even read the unlogged rate limit table. That failure is recognized by `routine`, because its code has
+ * other meanings and messages are localized.
  */
 export function isReadOnlyServer(error: unknown): boolean {
   const code = codeOf(error)
@@ -115,8 +114,7 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
- * Returns the startup parameter that made a pooler in transaction mode, such as PgBouncer, reject a connection. Returns
- * an empty string if the parameter isn't named, and `null` for any other error.
+ * Returns the startup parameter that a pooler such as PgBouncer rejected. Empty if unnamed, `null` for any other error.
  */
 function refusedParameter(error: unknown): string | null {
   if (codeOf(error) !== PROTOCOL_VIOLATION) return null
@@ -124,12 +122,9 @@ function refusedParameter(error: unknown): string | null {
   return found && (found[1] ?? '')
 }
 
-/**
- * Creates the error for a statement that didn't get a connection. The error of a lost connection is returned unchanged
- * so that the statement is retried.
- */
+/** Creates the error for a statement that didn't get a connection. Keeps a lost connection's error, so it's retried. */
 export function openFailure(error: unknown): unknown {
-  // An environment variable or a TLS file is invalid.
+  // Caused by an invalid environment variable or TLS file.
   if (error instanceof TypeError) return storeUnavailable(error.message, error)
   const refused = refusedParameter(error)
   if (refused !== null) {
@@ -143,10 +138,7 @@ export function openFailure(error: unknown): unknown {
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/**
- * Returns `true` if a connection is still usable after a failed statement, because the server rejected
- * just the statement.
- */
+/** Returns `true` if the connection is still usable because the server only rejected the statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
   const isRefusal =
@@ -155,10 +147,9 @@ export function leavesConnectionUsable(error: unknown): boolean {
 }
 
 /**
- * Unique constraints that two concurrent statements can run into when both check for a record and then insert
- * it. For example, a document number may be chosen by a user while it's also next in the series, or a statement
- * that was considered lost may still commit a client or a payment. When retried, the second statement sees the
- * first one's record.
+ * Unique constraints violated when concurrent statements both check for a record and then insert one. For example, a
+ * user may pick a document number that is also next in the series, or a statement that we gave up on may still commit a
+ * client or payment. The retry sees the other record.
  */
 const WRITTEN_BY_ANOTHER = [
   'businesses_organization_id_client_id_idx',
@@ -168,15 +159,14 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 /**
- * Foreign keys between records. They can only be violated if another transaction deletes the parent after the statement
- * has looked it up. When retried, the statement reports that the parent doesn't exist.
+ * Foreign keys that are only violated if the parent is deleted right after the lookup. The retry reports "not found".
  */
 const OF_PARENTS = ['leads_organization_id_business_id_fkey', 'payments_organization_id_invoice_id_fkey']
 
 const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 
-/** Returns `true` if PostgreSQL rolled back a statement because of other transactions. */
+/** Returns `true` if PostgreSQL rolled back the statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
   if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
@@ -188,18 +178,12 @@ export function isParentGone(error: unknown): boolean {
   return codeOf(error) === FOREIGN_KEY_VIOLATION && OF_PARENTS.includes(constraintOf(error))
 }
 
-/**
- * Returns `true` if a statement failed because it timed out waiting for the lock on an idempotency key, but not for any
- * other lock.
- */
+/** Returns `true` if the statement timed out waiting for an idempotency key's lock, as opposed to any other lock. */
 export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
-/**
- * Error codes for values that PostgreSQL can't store. The other codes of class 22 mean that the statement
- * itself is wrong.
- */
+/** Values that PostgreSQL can't store. Other codes of class 22 mean that the statement itself is wrong. */
 const OF_VALUES = [
   '22001', // string_data_right_truncation
   '22003', // numeric_value_out_of_range
@@ -213,9 +197,10 @@ const OF_VALUES = [
 const NOT_NULL_VIOLATION = '23502'
 
 /**
- * Creates the error for a statement that PostgreSQL rejected because of the data being written, or returns `null` for
- * any other failure. The original error is set as the cause and is always reported: unless the host added the
- * constraint, our validation has a bug.
+ * Creates the error for a statement that PostgreSQL rejected because of the data being written. The original error
+ * becomes the `cause` and is always reported, since our validation has a bug unless the host added the constraint.
+ *
+ * @returns `null` for any other failure
  */
 export function rejection(error: unknown): BusinessApiError | null {
   const reject = (code: ErrorCode, message: string): BusinessApiError =>
@@ -236,10 +221,7 @@ export function rejection(error: unknown): BusinessApiError | null {
 /** Error code raised by `business_api.reject_elsewhere`. */
 const ELSEWHERE = 'BA001'
 
-/**
- * Returns where an organization is now if a statement was rejected because it was sent to the wrong shard. Returns
- * `null` for any other error.
- */
+/** Returns an organization's current shard if a statement was sent to the wrong one, or `null` for any other error. */
 export function placeElsewhere(
   error: unknown,
 ): { organizationId: string; name: string; version: number } | null {
@@ -248,9 +230,9 @@ export function placeElsewhere(
 }
 
 /**
- * Returns the violated rule, which is a constraint such as `invoices_total_check`, a not-null column, or one of the
- * {@link OF_VALUES} codes. Returns an empty string if there is none or if the partition for a day of events is missing,
- * because PostgreSQL doesn't name a constraint then.
+ * Returns the violated rule: a constraint such as `invoices_total_check`, a not-null column, or one of the {@link
+ * OF_VALUES} codes. Returns an empty string if there is none, or if a day's event partition is missing, in which case
+ * PostgreSQL doesn't name a constraint.
  */
 function brokenRule(error: unknown): string {
   const code = codeOf(error)
@@ -259,10 +241,9 @@ function brokenRule(error: unknown): string {
   return code.startsWith('23') ? constraintOf(error) : ''
 }
 
-/** Returns the message of `business_api.insert_events` if an event body is too large, otherwise `undefined`. */
+/** Returns the message of `business_api.insert_events` if an event body is too large. */
 function tooLargeEvent(error: unknown): string | undefined {
-  // Some drivers omit the constraint name but keep the message, which our function raises and which
-  // is never translated.
+  // Some drivers omit the constraint name, but the message comes from our function and is never localized.
   const isTooLarge =
     constraintOf(error) === 'event_limits_max_body_bytes' ||
     TOO_LARGE_EVENT.test(textOf(error, 'message').split('\n', 1)[0] ?? '')
@@ -272,7 +253,7 @@ function tooLargeEvent(error: unknown): string | undefined {
 
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, more than the maximum of \d+$/
 
-/** Returns the name of the violated constraint. It's called `constraint_name` in postgres.js and `constraint` in pg. */
+/** Returns the violated constraint, which is `constraint_name` in postgres.js and `constraint` in pg. */
 function constraintOf(error: unknown): string {
   return textOf(error, 'constraint_name') || textOf(error, 'constraint')
 }
@@ -280,10 +261,10 @@ function constraintOf(error: unknown): string {
 const CAUSES_MAX = 8
 
 /**
- * Finds the PostgreSQL or network error in an error of the host's driver, because query builders wrap it. pg's error
- * for a lost connection has no code, so it gets `CONNECTION_CLOSED`.
+ * Finds the PostgreSQL or network error inside an error of the host's driver or query builder. pg has no code for lost
+ * connections, so those get `CONNECTION_CLOSED`.
  *
- * @returns the given error if no error in its chain of causes has a code
+ * @returns the given error if nothing in the cause chain has a code
  */
 export function driverError(error: unknown): unknown {
   let at: unknown = error

@@ -1,6 +1,6 @@
 import { type DriverOptions, readDefaults } from './source.ts'
 
-/** The store's options that affect its connections. */
+/** Store options that affect its connections. */
 export interface SessionOptions {
   /** If `true`, statements are prepared. Defaults to the `prepare` of the source, or `true`. */
   readonly prepare?: boolean | undefined
@@ -9,27 +9,21 @@ export interface SessionOptions {
   readonly statementTimeoutMs: number
 }
 
-/**
- * How much longer the server's statement timeout is than ours, in ms. It must exceed the longest wait for an
- * idempotency key, so our process always times out first.
- */
+/** How much longer the server's statement timeout is, in ms. Exceeds the longest wait for an idempotency key. */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
-/**
- * Fraction of a statement's timeout that it may spend waiting for a lock. The rest is for the actual work
- * and the response.
- */
+/** Fraction of the statement timeout that can be spent waiting for locks. The rest is for the actual work. */
 const LOCK_SHARE = 0.8
 
-/** No `transform`, in the driver's resolved form. The host's transforms are only meant for the host's own rows. */
+/** The driver's resolved form of no `transform`. The host's transforms are only meant for the host's rows. */
 const UNTRANSFORMED = { undefined: undefined, column: {}, value: {}, row: {} }
 
-/** The default application name of postgres.js. */
+/** postgres.js's default application name. */
 const UNNAMED = 'postgres.js'
 
 /**
- * Resolves the options of the store's connections from a connection string or the host's pool. The server, user,
- * password, TLS and session parameters are kept, but all options about statements are our own.
+ * Resolves the options for the store's connections. The server, credentials, TLS and session parameters come from the
+ * connection string or the host's pool, while all options about statements are our own.
  */
 export function resolveDriverOptions(given: DriverOptions, session: SessionOptions): DriverOptions {
   const { parsers, serializers } = readDefaults()
@@ -43,14 +37,14 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
     parsers,
     serializers,
     transform: UNTRANSFORMED,
-    // With `debug`, errors include the parameters of the statement.
+    // With `debug`, errors would include statement parameters.
     debug: false,
     onnotice: () => {},
     onparameter: undefined,
-    // With `fetch_types`, postgres.js first queries the array types on every connection. If the connection is lost
-    // during that query, the process crashes.
+    // postgres.js would query the array types on every new connection, and crash the process if the connection is lost
+    // during that query.
     fetch_types: false,
-    // The store uses its own timers for these, because they don't keep the process alive.
+    // The store has its own timers for these, which don't keep the process alive.
     connect_timeout: null,
     idle_timeout: null,
     max_lifetime: null,
@@ -64,23 +58,22 @@ export function isSessionParameter(name: string): boolean {
   return Object.hasOwn(sessionParameters(0), name)
 }
 
-/** Settings our statements rely on, regardless of how the server, the database and the role are configured. */
+/** Settings our statements rely on, however the server, database and role are configured. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
-    // Without these limits, an abandoned statement could wait for a lock forever.
+    // Keeps abandoned statements from waiting for a lock forever.
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
-    // Waiting for a lock must time out before the caller's deadline, because an abandoned statement must
-    // not write anything.
+    // Must fire before the caller's deadline, since an abandoned statement must not write anything.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
-    // Our statements disable sorting, which gives some plans a huge cost. A server with LLVM would then JIT-compile
+    // Our statements disable sorting, which inflates the cost of some plans. A server with LLVM would then JIT-compile
     // them on every call. See sql/00-planner.sql.
     jit: 'off',
-    // Sessions cache plans. A plan made while a table was empty would still scan the whole table after it has grown.
+    // Sessions cache plans. One made for an empty table would keep scanning the whole table after it has grown.
     enable_seqscan: 'off',
-    // Prevents operators in other schemas from shadowing PostgreSQL's own.
+    // Keeps operators in other schemas from shadowing PostgreSQL's own.
     search_path: 'pg_catalog',
-    // Rate limits are returned with all their digits.
+    // Returns rate limits with all their digits.
     extra_float_digits: 1,
   }
 }

@@ -1,12 +1,12 @@
-// All supported connection string parameters and their environment variables. lib/postgres/README.md lists them too.
+// Supported connection string parameters and their environment variables, also listed in lib/postgres/README.md.
 
-/** The libpq parameters we support. */
+/** Supported libpq parameters. */
 const LIBPQ = names(`
   application_name channel_binding connect_timeout fallback_application_name keepalives_idle options
   ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcrl sslkey sslmode sslnegotiation
   sslpassword sslrootcert target_session_attrs`)
 
-/** Options of postgres.js and of providers that we support, plus parameters that only matter to other clients. */
+/** Supported options of postgres.js and various providers, plus parameters that only matter to other clients. */
 const OTHERS = names(`
   idle_timeout keep_alive max max_lifetime prepare ssl pgbouncer sslaccept
   gssdelegation gsslib keepalives keepalives_count keepalives_interval krbsrvname max_protocol_version servicefile
@@ -17,10 +17,7 @@ function names(list: string): readonly string[] {
   return list.trim().split(/\s+/)
 }
 
-/**
- * libpq parameters we don't support but can't ignore, because the connection would be a different one. The first item
- * is what to use instead, after "use " in the message. The rest are values that have no effect.
- */
+/** Unsupported libpq parameters that can't be ignored, with a replacement and the values that have no effect. */
 const REJECTED: Readonly<Record<string, readonly [remedy: string, ...harmless: string[]]>> = {
   client_encoding: ['client_encoding=utf8', 'utf8', 'utf-8', 'auto'],
   gssencmode: ['sslmode=verify-full', 'disable', 'prefer'],
@@ -41,25 +38,20 @@ const REJECTED: Readonly<Record<string, readonly [remedy: string, ...harmless: s
   sslcrldir: ['sslcrl, a file'],
 }
 
-/** Environment variables that aren't just `PG` plus the parameter's name without underscores. */
+/** Environment variables that aren't `PG` plus the parameter name without underscores. */
 const IRREGULAR: Readonly<Record<string, string>> = {
   application_name: 'PGAPPNAME',
   connect_timeout: 'PGCONNECT_TIMEOUT',
 }
 
-/** The resolved parameters. */
+/** Resolved connection parameters. */
 export interface Parameters {
-  /** Returns the value of a parameter, or `undefined` if it isn't set. */
   get(name: string): string | undefined
   /** Parameters that are server settings. */
   readonly settings: Readonly<Record<string, string>>
 }
 
-/**
- * Checks the parameters of a connection string.
- *
- * @returns the reason why a parameter can't be used, to be used after "because" in a message; `null` if all are fine
- */
+/** Returns why a connection string parameter can't be used, to be used after "because" in a message, or `null`. */
 export function parameterFault(given: ReadonlyMap<string, string>): string | null {
   for (const [name, value] of given) {
     const fault = findFault(name, name, value)
@@ -69,10 +61,10 @@ export function parameterFault(given: ReadonlyMap<string, string>): string | nul
 }
 
 /**
- * Resolves the parameters of a connection string, using environment variables for missing ones. Called when connecting.
+ * Resolves connection string parameters, falling back to environment variables. Called when connecting.
  *
- * @param hasPassword if `true`, the environment variable for a password file is ignored
- * @throws `TypeError` with the name of an environment variable that can't be used
+ * @param hasPassword whether to ignore the environment variable for a password file
+ * @throws `TypeError` naming an environment variable that can't be used
  */
 export function resolveParameters(given: ReadonlyMap<string, string>, hasPassword: boolean): Parameters {
   const values = new Map([...given].map(([name, value]) => [name.toLowerCase(), value]))

@@ -7,11 +7,11 @@ import { nameServer } from './tls.ts'
 const GOODBYE_MS = 500
 
 /**
- * Opens a pool with a single connection, for work that needs transactions. This is a regular postgres.js pool connected
- * to a server that `target_session_attrs` allows.
+ * Opens a regular postgres.js pool with a single connection, for work that needs transactions. The server is one that
+ * `target_session_attrs` allows.
  *
- * @throws `TypeError` if the connection string is invalid, without repeating any part of it; the network's or
- *   server's error if no server can be used
+ * @throws `TypeError` if the connection string is invalid, without quoting any of it; a network or server error if no
+ * server can be used
  */
 export async function openPlainPool(url: string): Promise<Sql> {
   const source = readSource(url)

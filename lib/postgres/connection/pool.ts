@@ -6,24 +6,21 @@ import type { Connections } from './connections.ts'
 import { leavesConnectionUsable } from './driver-faults.ts'
 import type { Share, Turns } from './turns.ts'
 
-/** A statement that has been built but not sent. */
+/** A statement that hasn't been sent yet. */
 export type Statement = PendingQuery<Row[]>
 
-/** The rows of a result, with the columns as bytes by position. */
+/** The rows of a result, with columns as bytes by position. */
 export type RawRows = readonly (readonly (Buffer | null)[])[]
 
-/** Timeouts of a statement, in milliseconds. */
+/** Statement timeouts in milliseconds. */
 export interface StatementTime {
-  /** Time between the call and the result, including the wait for a connection. */
+  /** Time from the call to the result, including the wait for a connection. */
   readonly timeoutMs: number
-  /**
-   * Time between sending the statement and its result, for callers that don't wait as long as usual. `Infinity`
-   * for no limit.
-   */
+  /** Time from sending the statement to the result, for impatient callers. `Infinity` for no limit. */
   readonly answerMs: number
   /**
    * If `true`, the result has several rows. When such a statement fails, the driver adds the rows received so far to
-   * the next result on that connection.
+   * the connection's next result.
    */
   readonly hasRows: boolean
 }
@@ -31,12 +28,12 @@ export interface StatementTime {
 /** Sends the store's statements. */
 export interface Pool {
   /**
-   * Sends a statement, passes its rows to `read`, and returns what `read` returns.
+   * Sends a statement, passes the rows to `read`, and returns what `read` returns.
    *
    * @param share the organization whose connections are used
    * @param read called before the connection is reused. If it throws, the connection is closed
-   * @throws `BusinessApiError` with code `store_unavailable` if there's no result in time or too many
-   *   statements are waiting
+   * @throws `BusinessApiError` with code `store_unavailable` if there's no result in time or too many statements are
+   * waiting
    */
   run<T>(
     share: Share,
@@ -47,18 +44,18 @@ export interface Pool {
 }
 
 /**
- * Sends one statement at a time on each connection. We don't use a postgres.js pool directly because it has no query
- * timeout, keeps using silent connections, queues statements behind one that is waiting, and can lose writes on a
- * broken connection. This pool closes a connection whenever it fails, can withdraw waiting statements, and never queues
- * a statement behind another statement's lock.
+ * Sends one statement at a time on each connection. A plain postgres.js pool has no query timeout, keeps using silent
+ * connections, queues statements behind one that is waiting, and can lose writes on a broken connection. This pool
+ * closes a connection whenever it fails, can withdraw waiting statements, and never queues a statement behind another
+ * one's lock.
  */
 export function createPool(connections: Connections, turns: Turns): Pool {
-  /** Takes a connection for a turn. There are as many turns as connections. */
+  /** There are as many turns as connections. */
   async function take(timeoutMs: number): Promise<Connection | null> {
     try {
       return await connections.take(timeoutMs)
     } catch (error) {
-      // Connecting failed or the store is closed, so none of the other waiting statements will get a connection either.
+      // Connecting failed or the store is closed, so the other waiting statements won't get a connection either.
       turns.rejectWaiting(error)
       throw error
     }
@@ -83,7 +80,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       if (leavesConnectionUsable(error) && !time.hasRows) connections.giveBack(connection)
       else if (leavesConnectionUsable(error)) connections.cutOff(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
-      // The server may be fine, because the statement had little time left or its caller doesn't wait as long as usual.
+      // The server may be fine if the statement had little time left or its caller is impatient.
       else if (leftMs < time.timeoutMs / 2 || Number.isFinite(time.answerMs)) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
       throw error

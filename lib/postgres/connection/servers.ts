@@ -3,28 +3,23 @@ import { resolveDriverOptions, type SessionOptions } from './driver-options.ts'
 import type { Address } from './sockets.ts'
 import type { DriverOptions, Source, TargetSessionAttributes } from './source.ts'
 
-/** Connects to those servers of a source that `target_session_attrs` allows. */
+/** Connects to the servers of a source that `target_session_attrs` allows. */
 export interface Servers {
-  /**
-   * Opens a connection. Starts with the server that was last connected successfully.
-   *
-   * @param signal aborts the attempt
-   * @throws the error of the last server that was tried
-   */
+  /** Opens a connection, starting with the server that last worked. Throws the error from the last server. */
   open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection>
-  /** Marks the connection's server as failed. From now on the next server in the list is tried first. */
+  /** Marks the connection's server as failed, so the next server in the list is tried first. */
   avoid(connection: Connection): void
-  /** Time in milliseconds after which an idle connection is closed, or `null` for never. */
+  /** Time after which an idle connection is closed, in milliseconds, or `null` for never. */
   readonly idleMs: number | null
-  /** Returns the lifetime of a new connection in milliseconds. `Infinity` if it is never replaced. */
+  /** Returns a new connection's lifetime in milliseconds, or `Infinity` for no limit. */
   lifetimeMs(): number
 }
 
-/** Default timeout for opening a connection in ms, across all servers. */
+/** Default timeout for opening a connection in ms, shared by all servers. */
 const OPEN_TIMEOUT_MS = 5000
 const OPEN_TIMEOUT_MIN_MS = 1000
 
-/** Checks whether a server is acceptable, by the value of `target_session_attrs`. */
+/** Role checks by `target_session_attrs`. */
 const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => boolean>> = {
   any: () => true,
   'read-write': ({ isReadOnly }) => !isReadOnly,
@@ -34,14 +29,13 @@ const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => bo
   'prefer-standby': ({ isInRecovery }) => isInRecovery,
 }
 
-/** The source's options, and the resolved options and addresses of our connections. */
 interface Known {
   readonly given: DriverOptions
   readonly options: DriverOptions
   readonly addresses: readonly Address[]
 }
 
-/** Creates the servers of a source, whose options are read when first needed. */
+/** Creates the servers of a source. The source's options are read on first use. */
 export function createServers(source: Source, session: SessionOptions): Servers {
   const addressOf = new WeakMap<Connection, Address>()
   let known: Known | undefined
@@ -55,7 +49,7 @@ export function createServers(source: Source, session: SessionOptions): Servers 
     return known
   }
 
-  /** Returns the addresses in the order we try them, along with the role each server must have. */
+  /** Returns the addresses in the order to try, along with the required roles. */
   function plan(addresses: readonly Address[]): (readonly [Address, TargetSessionAttributes])[] {
     const ordered = [...addresses.slice(preferred), ...addresses.slice(0, preferred)]
     const target = source.targetSessionAttributes()

@@ -1,19 +1,17 @@
 import { withDeadline } from '../../base/time.ts'
 
-/** Runs only one piece of work per name at a time. Others with the same name wait. */
+/** Runs one task per name at a time, while others with the same name wait. */
 export interface SingleFlight {
   /**
-   * Runs `work` immediately if nothing is running under that name. Otherwise runs it after the first one has ended.
-   *
-   * @returns `null` without running `work` if the first one didn't end within `waitMs` or returned `null`
+   * Runs `work` once no other task under that name is running. Returns `null` without running `work` if the other task
+   * returned `null` or didn't end within `waitMs`.
    */
   run<T>(name: string, waitMs: number, work: () => Promise<T | null>): Promise<T | null>
 }
 
 /**
- * Creates a single flight. Waiting work doesn't use a connection. Without it, a hundred requests with the same
- * idempotency key would take up all connections of the process just to wait for the first request's lock, blocking
- * everyone else.
+ * Creates a single flight. Waiting tasks don't use a connection. Otherwise a hundred requests with the same idempotency
+ * key would take up all connections of the process just to wait for the first request's lock.
  */
 export function createSingleFlight(): SingleFlight {
   const firsts = new Map<string, Promise<unknown>>()

@@ -3,31 +3,24 @@ import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { DriverOptions } from './source.ts'
 
-/** The address of a server, either a host and port or a Unix socket. */
+/** A server address, either a host and port or a Unix socket. */
 export interface Address {
   readonly host: string
   readonly port: number
   readonly path: string | null
 }
 
-/** Creates the only socket of a connection. */
+/** Creates a connection's only socket. */
 export interface SocketSource {
-  /**
-   * Creates the socket. This is the `socket` option of postgres.js, which calls it again after the socket was closed.
-   *
-   * @throws an error with code CONNECTION_CLOSED for every call except the first
-   */
+  /** The `socket` option of postgres.js. Throws `CONNECTION_CLOSED` when called again to reconnect. */
   next(): Promise<Duplex>
   /** Sets whether the socket keeps the process alive. Initially `true`. */
   setActive(isActive: boolean): void
-  /** Closes the socket immediately, even while it's being opened. */
+  /** Closes the socket immediately, even while connecting. */
   destroy(): void
 }
 
-/**
- * Creates the source of a connection's socket. If the host's pool has a `socket` option, it is used to
- * create the socket.
- */
+/** Creates a connection's socket source. The socket comes from the `socket` option of the host's pool, if any. */
 export function createSocketSource(options: DriverOptions, address: Address): SocketSource {
   const hostsOwn: unknown = Reflect.get(options, 'socket')
   const givenUp = new AbortController()
@@ -49,10 +42,7 @@ export function createSocketSource(options: DriverOptions, address: Address): So
     return own
   }
 
-  /**
-   * Settles like `opening`, but also rejects on {@link SocketSource.destroy}, because a destroyed socket may not emit
-   * any event.
-   */
+  /** Settles like `opening`, but also rejects on `destroy`, since a destroyed socket may not emit any event. */
   function untilGivenUp<T>(opening: Promise<T>, onLate: (opened: T) => void): Promise<T> {
     const { signal } = givenUp
     return new Promise((resolve, reject) => {
@@ -85,7 +75,7 @@ function closedUnused(address: Address): Error {
   return connectionError('CONNECTION_CLOSED', 'the connection was closed before it could be used', address)
 }
 
-/** Creates the error for a failed connection to a server, with one of the driver's codes. */
+/** Creates the error for a failed connection, with one of the driver's codes. */
 export function connectionError(code: string, reason: string, { host, port, path }: Address): Error {
   return Object.assign(new Error(`${reason}: ${path ?? `${host}:${port}`}`), { code })
 }

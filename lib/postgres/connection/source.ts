@@ -3,10 +3,10 @@ import { CONNECTION_FORM, type ConnectionString, parseConnectionString } from '.
 import { type Parameters, parameterFault, resolveParameters } from './parameters.ts'
 import { resolveTls } from './tls.ts'
 
-/** The driver's resolved options, from a connection string or the host's pool. */
+/** Resolved driver options, from a connection string or the host's pool. */
 export type DriverOptions = Sql['options']
 
-/** Servers that a connection may use, in libpq's terms. */
+/** The servers that a connection may use, in libpq's terms. */
 export type TargetSessionAttributes =
   | 'any'
   | 'read-write'
@@ -15,37 +15,35 @@ export type TargetSessionAttributes =
   | 'standby'
   | 'prefer-standby'
 
-/** A validated connection string or the host's pool. */
+/** A validated connection string, or the host's pool. */
 export interface Source {
-  /** Maximum number of connections set by the source. */
+  /** Maximum number of connections, as set by the source. */
   readonly maxConnections: number
-  /** If `true`, the connection string has `pgbouncer=true`, so we connect through a pooler in transaction mode. */
+  /** `true` for a connection string with `pgbouncer=true`, i.e. behind a pooler in transaction mode. */
   readonly isTransactionPooled: boolean
   /**
-   * Reads the options, libpq's environment variables (`PGUSER`, `PGPASSWORD`, `PGSSLMODE` …) and the TLS files.
+   * Resolves the options, including libpq's environment variables (`PGUSER`, `PGPASSWORD`, `PGSSLMODE` …) and TLS
+   * files.
    *
    * @throws `TypeError` if a variable or file can't be used
    */
   options(): DriverOptions
-  /** Returns the allowed servers, from the source or from `PGTARGETSESSIONATTRS`. */
+  /** Returns the allowed servers, as set by the source or `PGTARGETSESSIONATTRS`. */
   targetSessionAttributes(): TargetSessionAttributes
-  /**
-   * Returns the timeout for connecting to a host in milliseconds, from `connect_timeout` or `PGCONNECT_TIMEOUT`. If
-   * `undefined`, the store's default is used.
-   */
+  /** Returns the timeout per host in milliseconds from `connect_timeout` or `PGCONNECT_TIMEOUT`, if set. */
   connectTimeoutMs(): number | undefined
 }
 
 const DEFAULT_MAX_CONNECTIONS = 10
 const DEFAULT_PORT = 5432
-/** Connect timeout of the driver's own pool, in ms. Same as the driver's default. */
+/** The driver's default connect timeout, in ms. */
 const DEFAULT_CONNECT_TIMEOUT_MS = 30_000
 
 /**
- * Validates a source. Doesn't open connections or read environment variables.
+ * Validates a source without opening connections or reading environment variables.
  *
- * @throws `TypeError` if the source can't be used. The message doesn't include any part of the connection string,
- *   because it has a password
+ * @throws `TypeError` if the source can't be used. Since a connection string contains a password, the message doesn't
+ * quote any of it
  */
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
@@ -85,17 +83,13 @@ function readConnectionString(url: string): Source {
   }
 }
 
-/** In libpq, 0 means no timeout. We use our default instead because we never wait forever. */
+/** In libpq, 0 means no timeout. We never wait forever, so our default applies. */
 function timeoutOf(parameters: Parameters): number | undefined {
   const seconds = Number(parameters.get('connect_timeout') ?? 0)
   return seconds > 0 ? seconds * 1000 : undefined
 }
 
-/**
- * Validates a connection string. We do this before the driver parses it, because its errors would include the password.
- *
- * @returns the reason why it's invalid, to be used after "because" in a message; `null` if it's valid
- */
+/** Returns why a connection string is invalid, or `null`. The driver's own errors would include the password. */
 export function connectionStringFault(url: string): string | null {
   const parsed = parse(url)
   return typeof parsed === 'string' ? parsed : null
@@ -114,7 +108,7 @@ export function readDefaults(): DriverOptions {
   return postgres(WITHOUT_TARGET).options
 }
 
-/** Resolves a parsed connection string and the environment to driver options. */
+/** Resolves a connection string and the environment to driver options. */
 function resolveOptions(
   { hosts, ports, user, password, database }: ConnectionString,
   parameters: Parameters,
@@ -167,7 +161,7 @@ function defined(values: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 }
 
-/** Returns a hint for the most common mistake, which is not setting DATABASE_URL. */
+/** Hints at the most common mistake, a missing DATABASE_URL. */
 function unsetHint(source: unknown): string {
   return source === undefined
     ? ': current value is undefined, is the environment variable DATABASE_URL set?'

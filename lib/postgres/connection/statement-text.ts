@@ -3,20 +3,19 @@ import type { SqlParameter } from '../drivers/sql-transaction.ts'
 import type { Statement } from './pool.ts'
 
 // Our statements are written with the postgres.js template. The template in this file accepts the same pieces (values,
-// fragments and `unsafe` strings) but returns a string with numbered parameters, which any driver can send.
+// fragments and `unsafe` strings) but produces a string with numbered parameters that any driver can send.
 
-/** A statement as a string with parameters. */
+/** A rendered statement. */
 export interface StatementText {
-  /** The SQL with placeholders `$1`, `$2` … */
+  /** SQL with the placeholders `$1`, `$2` … */
   readonly text: string
   readonly parameters: readonly SqlParameter[]
 }
 
-/** Part of a statement: either the strings between the values, or a single string with numbered parameters. */
+/** Part of a statement: the strings between the values, or a single string with numbered parameters. */
 interface Piece {
   readonly texts: readonly string[]
   readonly values: readonly unknown[]
-  /** If `true`, the string already has numbered parameters. */
   readonly isNumbered: boolean
 }
 
@@ -39,10 +38,10 @@ function unsafe(text: string, parameters: readonly unknown[] = []): Piece {
   return piece({ texts: [text], values: parameters, isNumbered: true })
 }
 
-/** The template. Typed like the driver's, but only supports the values, fragments and `unsafe` we use. */
+/** Has the type of the driver's template, but supports only the values, fragments and `unsafe` that we use. */
 export const textTemplate: ISql = Object.assign(tag, { unsafe }) as unknown as ISql
 
-/** Renders a statement that was built with {@link textTemplate}. */
+/** Renders a statement built with {@link textTemplate}. */
 export function renderStatement(statement: Statement): StatementText {
   const root: unknown = statement
   if (!isPiece(root)) throw new TypeError('Cannot render the statement because another template has built it')

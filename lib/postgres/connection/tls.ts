@@ -2,13 +2,12 @@ import { readFileSync } from 'node:fs'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 import type { Parameters } from './parameters.ts'
 
-/** TLS levels, from weakest to strongest. */
+/** TLS levels, weakest first. */
 const LEVELS = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type Level = (typeof LEVELS)[number]
 
 /**
- * Maps `sslmode` and `ssl` to levels. Any other value means `verify-full`. Unlike libpq with `allow` and `prefer`, we
- * never fall back to an unencrypted connection.
+ * TLS levels. Anything else means `verify-full`. Unlike in libpq, `allow` and `prefer` don't fall back to plain text.
  */
 const LEVEL_OF: Readonly<Record<string, Level>> = {
   disable: 'disable',
@@ -20,7 +19,7 @@ const LEVEL_OF: Readonly<Record<string, Level>> = {
 }
 
 /**
- * Resolves the TLS parameters to Node's options. If parameters disagree, the strictest one wins.
+ * Resolves the TLS parameters to Node's options. In case of conflict, the strictest parameter wins.
  *
  * @returns `false` if TLS is disabled
  * @throws `TypeError` if a file can't be read
@@ -42,17 +41,17 @@ export function resolveTls(parameters: Parameters): ConnectionOptions | false {
   const given = Object.fromEntries(Object.entries(files).filter(([, value]) => value !== undefined))
   return {
     ...given,
-    // We set this explicitly because an environment variable can change the default.
+    // Explicit because an environment variable can change the default.
     rejectUnauthorized: level !== 'require',
     ...(level === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
   }
 }
 
 /**
- * Adds the server name to the TLS options. If the server is an IP address, postgres.js doesn't set one and Node would
- * check the certificate against `localhost`.
+ * Adds the server name to the TLS options. postgres.js doesn't set one for IP addresses, and Node would check the
+ * certificate against `localhost`.
  *
- * @param tls the `ssl` option of postgres.js. It is returned unchanged unless it's an object
+ * @param tls the `ssl` option of postgres.js, returned unchanged unless it's an object
  */
 export function nameServer<Tls>(tls: Tls, host: string): Tls {
   return typeof tls === 'object' && tls !== null ? { ...tls, host } : tls
@@ -70,8 +69,7 @@ function readLevel(parameters: Parameters): Level {
     when('sslrootcert', 'system', 'verify-full'),
   ]
   const level = LEVELS[Math.max(...levels.map((one) => LEVELS.indexOf(one)))] ?? 'verify-full'
-  // Like libpq, we check the certificate if a CA is given. We also do that for a revocation list, which would be
-  // useless otherwise.
+  // Like libpq, check the certificate if a CA is given. A revocation list would be useless without the check.
   const isChecked = (parameters.get('sslrootcert') ?? parameters.get('sslcrl')) !== undefined
   return level === 'require' && isChecked ? 'verify-ca' : level
 }

@@ -15,8 +15,8 @@ import { driverError, isConflict, isParentGone, isUnavailable } from './driver-f
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
- * A postgres.js transaction, as passed to the callback of `sql.begin`. We don't use the driver's type because a host
- * that doesn't depend on postgres.js couldn't name it in its declaration files.
+ * A postgres.js transaction, as passed to the callback of `sql.begin`. This isn't the driver's own type, because hosts
+ * that don't depend on postgres.js couldn't name that in their declaration files.
  */
 export interface PostgresTransaction {
   readonly unsafe: (...args: never[]) => unknown
@@ -25,13 +25,13 @@ export interface PostgresTransaction {
 }
 
 /**
- * Creates a database that runs statements in the host's transaction. They're sent once and can take as long as the
- * host's connection allows. A write that waits for a locked table for more than 4 seconds is rejected and writes
- * nothing, but waiting for another holder of its idempotency key doesn't count. A failed statement aborts the whole
- * transaction, and the host decides whether to retry it.
+ * Creates a database that runs statements in the host's transaction. Statements are sent once and can take as long as
+ * the host's connection allows. A write that waits more than 4 seconds for a locked table is rejected without writing
+ * anything, not counting the wait for another holder of its idempotency key. A failed statement aborts the whole
+ * transaction, and the host decides whether to retry.
  *
- * Delivery loops aren't woken up because only the host knows when it commits. They find due deliveries with
- * their next poll.
+ * Delivery loops aren't woken up, since only the host knows when the transaction commits. Their next poll finds the due
+ * deliveries.
  */
 export function createTransactionDatabase(
   given: PostgresTransaction | SqlTransaction,
@@ -57,7 +57,7 @@ export function createTransactionDatabase(
   }
 }
 
-/** Sends a statement and reads the only row of its result. */
+/** Sends a statement and returns the only row of its result. */
 type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {
@@ -66,7 +66,7 @@ function throughPostgresJs(transaction: TransactionSql): Send {
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
-  // We send one statement at a time because some drivers don't queue them, and pg is going to remove its queue.
+  // Statements are sent one at a time because some drivers don't queue, and pg is going to remove its queue.
   let previous: Promise<unknown> = Promise.resolve()
 
   return (build, answerTag) => {

@@ -2,31 +2,28 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 
-/**
- * The owner of a share of the connections: an organization ID, or a symbol for work that doesn't belong
- * to an organization.
- */
+/** The owner of connections: an organization ID, or a symbol for work that doesn't belong to an organization. */
 export type Share = string | symbol
 
 /** Decides which statement may use a connection next. */
 export interface Turns {
-  /** Starts a turn for `share` if it doesn't have to wait. Must be ended with {@link Turns.end}. */
+  /** Starts a turn if `share` doesn't have to wait. Must be followed by {@link Turns.end}. */
   takeNow(share: Share): boolean
   /**
-   * Waits for a turn for `share`. Must be ended with {@link Turns.end}.
+   * Waits for a turn. Must be followed by {@link Turns.end}.
    *
    * @returns `false` if no connection became free within `timeoutMs`
    * @throws `BusinessApiError` with code `store_unavailable` if too many statements are waiting; the error passed to
-   *   {@link Turns.rejectWaiting}
+   * {@link Turns.rejectWaiting}
    */
   take(share: Share, timeoutMs: number): Promise<boolean>
   end(share: Share): void
   rejectWaiting(error: unknown): void
-  /** Returns the current usage of the connections. */
+  /** Returns current connection stats. */
   use(): ConnectionUse
 }
 
-/** Minimum number of connections for sharing. Half of three would be just one. */
+/** Minimum number of connections for sharing, since half of three would be just one. */
 const SHARED_FROM = 4
 
 interface Waiter {
@@ -36,20 +33,20 @@ interface Waiter {
 }
 
 /**
- * Shares the connections between organizations, so one organization whose statements wait for a lock doesn't block the
+ * Shares the connections between organizations, so an organization whose statements wait for a lock can't block the
  * others. An organization can use up to half of the connections, and a quarter is reserved for organizations that have
- * none. Waiting statements are served round-robin by organization. With fewer than four connections, only the
- * round-robin applies.
+ * none. Waiting statements are served round-robin by organization, which is the only rule if there are fewer than four
+ * connections.
  *
- * @param maxPending maximum number of statements that are running or waiting. Beyond this, a new statement is either
- *   rejected or replaces the oldest waiting statement of the organization that has the most
+ * @param maxPending maximum number of running and waiting statements. Beyond this, a new statement is either rejected
+ * or replaces the oldest waiting statement of the organization that has the most
  */
 export function createTurns(connections: number, maxPending: number): Turns {
   const isShared = connections >= SHARED_FROM
   const mostOfOne = isShared ? Math.floor(connections / 2) : connections
   const firstComers = isShared ? Math.ceil(connections / 4) : 0
   const waiting = createFairQueue<Share, Waiter>()
-  /** Number of statements using a connection, by share. */
+  /** Number of connections in use, by share. */
   const underWay = new Map<Share, number>()
   let busy = 0
   let refused = 0

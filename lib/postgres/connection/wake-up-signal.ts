@@ -3,31 +3,28 @@ import type { DeliveryWatch } from '../../webhooks/claims.ts'
 import type { Connection } from './connection.ts'
 import type { Servers } from './servers.ts'
 
-/**
- * Wakes up delivery loops when deliveries may have become due. It's immediate in this process and slightly
- * delayed in others.
- */
+/** Wakes up delivery loops when deliveries may be due, immediately in this process and slightly later in others. */
 export interface WakeUpSignal {
-  /** Reports that due deliveries were committed. Returns immediately. */
+  /** Signals that due deliveries were committed. Returns immediately. */
   signal(): void
   /** Calls `onDue` for each signal. */
   watch(onDue: () => void): DeliveryWatch
   close(): void
 }
 
-/** The channel name is also used in sql/35-publishing.sql. */
+/** Channel name, shared with sql/35-publishing.sql. */
 const CHANNEL = 'business_api_deliveries'
 
 /**
- * Creates the signal. Other processes are reached with NOTIFY, and many signals are combined into one notification. If
- * this process has its own loop, we don't notify others because that loop will do the work. Losing a notification isn't
- * a problem, because the loop's next poll finds the deliveries.
+ * Creates the signal. Other processes are reached with NOTIFY, with frequent signals coalesced into one notification.
+ * If this process runs a loop, other processes aren't notified because that loop will do the work. A lost notification
+ * is harmless, since the loop's next poll finds the deliveries.
  *
- * Transactions only send notifications themselves while a loop is idle (see `insert_events` in sql/35-publishing.sql),
+ * Transactions send notifications themselves only while a loop is idle (see `insert_events` in sql/35-publishing.sql),
  * because NOTIFY serializes all commits of the database.
  *
  * @param notify sends a notification on a channel
- * @param open opens the listening connection; `null` if there are no sessions because of a pooler in transaction mode
+ * @param open opens the listening connection. `null` without sessions, i.e. behind a pooler in transaction mode
  */
 export function createWakeUpSignal(
   notify: (channel: string) => Promise<unknown>,
@@ -42,7 +39,7 @@ export function createWakeUpSignal(
       try {
         onDue()
       } catch {
-        // An error in a watcher must not fail the publisher.
+        // A failing watcher must not fail the publisher.
       }
     }
   }
@@ -73,13 +70,10 @@ export function createWakeUpSignal(
   }
 }
 
-/** Minimum interval between notifications, in ms. Allows up to 100 per second without a noticeable delay. */
+/** Minimum interval between notifications in ms, short enough to go unnoticed. */
 const QUIET_MS = 10
 
-/**
- * Returns a function that runs `work` immediately. Calls during a run result in a single run after it,
- * following a pause.
- */
+/** Returns a function that runs `work` immediately. Calls during a run are coalesced into one more run. */
 function createCoalesced(work: () => Promise<unknown>): () => void {
   let isBusy = false
   let isWanted = false
@@ -102,16 +96,16 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
 
 // --- Listening ---
 
-/** How often LISTEN is repeated to check that the connection is alive, in ms. */
+/** Interval between LISTEN statements, which double as connection checks, in ms. */
 const LISTEN_EVERY_MS = 15_000
 const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000
 
 /**
- * Takes the idle lock. A transaction that adds deliveries without a notification shares this lock until it commits. A
- * loop that gets the lock therefore knows that there's no such transaction left to wait for. Only one loop holds the
- * lock, but all loops get the notifications. We don't use it if prepared transactions are enabled, because those can't
- * contain NOTIFY. If a process is suspended, all publishers' commits stay serialized until the server ends its session.
+ * Takes the idle lock. A transaction that adds deliveries without a notification shares this lock until it commits, so
+ * a loop that gets the lock knows that no such transaction is left. Only one loop holds the lock, but all loops get the
+ * notifications. We skip the lock if prepared transactions are enabled, because those can't contain NOTIFY. If a
+ * process is suspended, publishers' commits stay serialized until the server ends its session.
  */
 const TAKE_IDLE_LOCK = `
   select case
@@ -126,12 +120,11 @@ const TAKE_IDLE_LOCK = `
   end as holder, pg_catalog.set_config('idle_session_timeout', '60s', false)`
 const RELEASE_IDLE_LOCK = 'select pg_catalog.pg_advisory_unlock(1768189029)'
 
-/** A listening connection. */
 interface Listening extends Pick<DeliveryWatch, 'setIdle'> {
   end(): void
 }
 
-/** Keeps one connection listening until `end` is called. The connection is replaced after any failure. */
+/** Keeps one connection listening until `end` is called, reconnecting after any failure. */
 function listen(open: Servers['open'], onNotify: () => void): Listening {
   const ending = new AbortController()
   let wakeUp = (): void => {}
@@ -139,7 +132,6 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
   /** The connection that holds the idle lock. */
   let holder: Connection | undefined
 
-  /** Sends a statement on the listening connection. */
   function ask({ sql }: Connection, statement: string) {
     return withDeadline(sql.unsafe(statement), LISTEN_TIMEOUT_MS, () => {
       throw new Error('No response')
@@ -167,7 +159,7 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
 
   async function listenOnce(): Promise<void> {
     const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
-    // If the network is silent, LISTEN would otherwise keep the process alive until its timeout.
+    // On a silent network, LISTEN would otherwise keep the process alive until its timeout.
     ending.signal.addEventListener('abort', connection.destroy)
     try {
       await keepListening(connection)
@@ -180,7 +172,7 @@ function listen(open: Servers['open'], onNotify: () => void): Listening {
 
   async function run(): Promise<void> {
     while (!ending.signal.aborted) {
-      // Whatever the failure, we just reconnect. In the meantime, the loop's polling finds due deliveries.
+      // Just reconnect. Polling finds due deliveries in the meantime.
       await listenOnce().catch(() => {})
       await pause(REOPEN_AFTER_MS)
     }

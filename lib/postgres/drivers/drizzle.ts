@@ -1,20 +1,20 @@
 import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** The argument of Drizzle's `db.transaction(…)` callback. Unlike a transaction, a database has no `rollback`. */
+/** The argument of Drizzle's `db.transaction(…)` callback. Databases don't have `rollback`. */
 export interface DrizzleTransaction {
   execute(query: never): PromiseLike<unknown>
   rollback(): never
 }
 
-/** The `sql` tag of drizzle-orm. */
+/** The `sql` tag from drizzle-orm. */
 export type DrizzleSql = (text: TemplateStringsArray, ...parameters: unknown[]) => unknown
 
 /**
- * Adapts a Drizzle transaction, on pg or postgres.js, for `platform.using(…)`.
+ * Adapts a Drizzle transaction on pg or postgres.js for `platform.using(…)`.
  *
  * @param transaction the argument of the `db.transaction(…)` callback
- * @param sql the tag of drizzle-orm
- * @throws `TypeError` if it's a database outside a transaction, which would commit each statement separately
+ * @param sql the `sql` tag from drizzle-orm
+ * @throws `TypeError` if this is a database outside a transaction, which would commit each statement separately
  * @example
  * ```ts
  * await drizzle.transaction(async (tx) => {
@@ -30,17 +30,14 @@ export function drizzleTransaction(transaction: DrizzleTransaction, sql: Drizzle
     async query(text, parameters) {
       const { strings, positions } = splitText(text)
       const query = sql(strings, ...positions.map((position) => parameters[position - 1]))
-      // pg returns an object with rows, while postgres.js returns the rows themselves.
+      // pg returns an object with rows, postgres.js just the rows.
       const answer = await transaction.execute(query as never)
       return (Array.isArray(answer) ? answer : Reflect.get(Object(answer), 'rows')) as readonly SqlRow[]
     },
   }
 }
 
-/**
- * Splits a string at its parameters. Returns the parts in between and the number of each parameter. Our statements
- * never have `$1` inside a literal.
- */
+/** Splits a string at its parameters. Our statements never have `$1` inside a literal. */
 function splitText(text: string): { strings: TemplateStringsArray; positions: number[] } {
   const strings = text.split(/\$\d+/)
   const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position))

@@ -6,7 +6,7 @@ export interface KyselyTransaction {
   readonly isTransaction: true
 }
 
-/** `CompiledQuery` of kysely. */
+/** `CompiledQuery` from kysely. */
 export interface KyselyCompiledQuery {
   raw(text: string, parameters?: unknown[]): object
 }
@@ -15,8 +15,8 @@ export interface KyselyCompiledQuery {
  * Adapts a Kysely transaction for `platform.using(…)`.
  *
  * @param transaction the argument of the `db.transaction().execute(…)` callback
- * @param compiledQuery `CompiledQuery` of kysely
- * @throws `TypeError` if it's a database outside a transaction, which would commit each statement separately
+ * @param compiledQuery `CompiledQuery` from kysely
+ * @throws `TypeError` if this is a database outside a transaction, which would commit each statement separately
  * @example
  * ```ts
  * await kysely.transaction().execute(async (tx) => {

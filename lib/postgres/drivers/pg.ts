@@ -1,12 +1,12 @@
 import { type SqlTransaction, unusable } from './sql-transaction.ts'
 
-/** What the store needs of a pg client (`pool.connect()` or `new Client()`). A pool has no `escapeIdentifier`. */
+/** A pg client (`pool.connect()` or `new Client()`). Pools don't have `escapeIdentifier`. */
 export interface PgClient {
   query(statement: PgStatement): Promise<{ readonly rows: readonly unknown[][] }>
   escapeIdentifier(text: string): string
 }
 
-/** A statement in the format that pg accepts. */
+/** A statement in pg's format. */
 export interface PgStatement {
   text: string
   values: unknown[]
@@ -14,14 +14,15 @@ export interface PgStatement {
   types: { getTypeParser(): (value: string) => string }
 }
 
-// The host may have replaced pg's type parsers. All our columns are text, so we keep them as received.
+// Keep columns as received, since all of ours are text and the host may have replaced pg's type parsers.
 const TYPES = { getTypeParser: () => (value: string) => value }
 
 /**
  * Adapts a pg transaction for `platform.using(…)`.
  *
- * @param client the client you have sent `begin` on
- * @throws `TypeError` if it's a pool, which would commit each statement separately, or a client outside a transaction
+ * @param client the client on which you sent `begin`
+ * @throws `TypeError` if this is a pool, which would commit each statement separately, or a client outside a
+ * transaction
  * @example
  * ```ts
  * const client = await pool.connect()
@@ -34,7 +35,7 @@ export function pgTransaction(client: PgClient): SqlTransaction {
   if (typeof client?.query !== 'function' || typeof client.escapeIdentifier !== 'function') {
     throw unusable('it is not a client of pg: pass the client of pool.connect() after sending begin')
   }
-  // Available since pg 8.20.
+  // Requires pg 8.20.
   if (Reflect.get(client, 'getTransactionStatus')?.call(client) === 'I') {
     throw unusable('the client of pg is in no transaction: send begin first')
   }

@@ -3,7 +3,7 @@ import { type SqlTransaction, unusable } from './sql-transaction.ts'
 /** The argument of Prisma's interactive `prisma.$transaction(…)` callback. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
-  /** Clients have this method, but transactions don't. */
+  /** Only clients have this method. */
   readonly $connect?: never
 }
 
@@ -11,7 +11,7 @@ export interface PrismaTransaction {
  * Adapts an interactive Prisma transaction for `platform.using(…)`.
  *
  * @param transaction the argument of the `prisma.$transaction(…)` callback
- * @throws `TypeError` if it's a client outside a transaction, which would commit each statement separately
+ * @throws `TypeError` if this is a client outside a transaction, which would commit each statement separately
  * @example
  * ```ts
  * await prisma.$transaction(async (tx) => {
@@ -34,7 +34,7 @@ export function prismaTransaction(transaction: PrismaTransaction): SqlTransactio
   }
 }
 
-/** The database error inside a Prisma error, as reported by a driver adapter. */
+/** The database error that a driver adapter reports inside a Prisma error. */
 interface AdapterFault {
   readonly kind?: string
   readonly originalCode?: string
@@ -43,9 +43,9 @@ interface AdapterFault {
 }
 
 /**
- * Finds PostgreSQL's error in a Prisma error. All failures of raw statements have the code P2010. The SQLSTATE is in
- * `meta.driverAdapterError` (driver adapters) or in `meta.code` (the engine of Prisma 6). Prisma omits constraint
- * names, so we get them from PostgreSQL's message.
+ * Extracts PostgreSQL's error from a Prisma error. Failed raw statements all have the code P2010, with the SQLSTATE in
+ * `meta.driverAdapterError` (driver adapters) or `meta.code` (Prisma 6's engine). Prisma omits constraint names, so
+ * those come from PostgreSQL's message.
  */
 function readError(error: unknown): unknown {
   const meta = Object(Reflect.get(Object(error), 'meta'))
@@ -61,7 +61,7 @@ function readError(error: unknown): unknown {
   })
 }
 
-/** Kinds of faults for which adapters don't have a PostgreSQL error code. */
+/** Adapter errors without a PostgreSQL error code, by kind. */
 const LOST: Readonly<Record<string, string>> = {
   ConnectionClosed: 'CONNECTION_CLOSED',
   DatabaseNotReachable: 'ECONNREFUSED',

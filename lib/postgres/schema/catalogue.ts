@@ -2,23 +2,20 @@ import { createHash } from 'node:crypto'
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { Database } from '../connection/database.ts'
 
-/**
- * The objects of the schema `business_api` by name, such as `column clients.status`, with digests of their definitions.
- */
+/** Schema objects by name, such as `column clients.status`, with digests of their definitions. */
 export type Catalogue = Readonly<Record<string, string>>
 
-/** Differences between the actual schema and the one created by the migrations, as sorted object names. */
+/** Differences between the actual schema and the one the migrations create, as sorted object names. */
 export interface SchemaDrift {
   readonly missing: readonly string[]
   readonly changed: readonly string[]
-  /** Objects that don't come from a migration. */
+  /** Objects that no migration creates. */
   readonly added: readonly string[]
 }
 
 /**
- * Reads the objects of the schema: tables, columns, constraints, indexes, triggers, functions, views and types. We
- * leave out what operators may change (storage parameters, owners and privileges) and partitions, because they're
- * created and dropped all the time.
+ * Reads the tables, columns, constraints, indexes, triggers, functions, views and types in the schema. Excludes what
+ * operators may change (storage parameters, owners and privileges), and partitions, which come and go all the time.
  */
 export async function readCatalogue(database: Database): Promise<Catalogue> {
   const [objects] = await database.row(
@@ -47,10 +44,7 @@ export function compareCatalogues(actual: Catalogue, expected: Catalogue): Schem
   }
 }
 
-/**
- * Parses the lines of a fingerprint. Each line begins with the prefix that its objects share:
- * `column migrations.|breaking=1ab3|id=0415`.
- */
+/** Parses a fingerprint. A line starts with the prefix shared by its objects, as in `column migrations.|id=0415`. */
 export function parseCatalogue(text: string): Catalogue {
   const entries = text
     .trim()
@@ -67,9 +61,8 @@ function digest(definition: string): string {
 // --- Kinds of objects ---
 
 /**
- * Builds the OID argument of a function that describes an object. The description depends on the search path,
- * but the planner may evaluate steps in any order. Making the OID depend on the setting guarantees that the
- * setting comes first.
+ * Builds the OID argument of a function that describes an object. The description depends on the search path, but the
+ * planner may evaluate steps in any order. The OID depends on the setting, so the setting always comes first.
  */
 function described(sql: Sql, oid: string): Fragment {
   return sql`(select case when path.setting = '' then ${sql.unsafe(oid)} end from path)`
@@ -107,7 +100,7 @@ function columns(sql: Sql): Fragment {
       and attnum > 0 and not attisdropped`
 }
 
-/** Excludes PostgreSQL 18's named not-null constraints, because column definitions already include NOT NULL. */
+/** Excludes PostgreSQL 18's named not-null constraints, since column definitions already include NOT NULL. */
 function constraints(sql: Sql): Fragment {
   return sql`
     select

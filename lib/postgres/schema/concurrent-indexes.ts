@@ -6,11 +6,10 @@ import { readIndexStatements } from './index-statements.ts'
 import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
-// Migrations marked `concurrent` have statements that PostgreSQL doesn't allow inside a transaction. They block
-// neither readers nor writers. Building an index waits for all older transactions to finish, but no other session
-// waits for the build.
+// Migrations marked `concurrent` have statements that PostgreSQL doesn't allow inside a transaction. They block neither
+// readers nor writers. Building an index waits for all older transactions, but nothing waits for the build.
 
-/** Limits for building an index. */
+/** When to give up, and where warnings go. */
 export interface BuildOptions {
   /** When to stop waiting for other transactions, in ms on the monotonic clock. */
   readonly deadlineAt: number
@@ -20,9 +19,8 @@ export interface BuildOptions {
 const POLL_INTERVAL_MS = 500
 
 /**
- * Runs the statements of a migration outside a transaction. An index that an earlier attempt has completed is
- * kept, while an incomplete one is dropped and rebuilt. The caller must make sure that no other process does this
- * at the same time.
+ * Runs a migration's statements outside a transaction. Keeps an index that an earlier attempt completed, but drops and
+ * rebuilds an incomplete one. The caller must make sure that no other process does this at the same time.
  *
  * @throws BusinessApiError `store_unavailable` if an older transaction is still running at the deadline
  * @throws Error with the file name, and PostgreSQL's error as `cause`
@@ -66,7 +64,7 @@ async function isFinished(
       await run(`drop index concurrently if exists ${index}`)
       return false
     }
-    // The session of a crashed process may keep building until PostgreSQL notices that the connection is closed.
+    // A crashed process's session may keep building until PostgreSQL notices that the connection is closed.
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(
         `Cannot apply migration '${name}': session ${builder} is still building ${index}; wait until it has finished, then migrate again`,
@@ -77,7 +75,7 @@ async function isFinished(
   }
 }
 
-/** Runs a statement, warns about the sessions that block it, and cancels it if it's still waiting at the deadline. */
+/** Runs a statement, logs warnings about blocking sessions, and cancels the statement at the deadline. */
 async function runWatched(
   builder: Sql,
   watch: LockWatch,
@@ -85,7 +83,7 @@ async function runWatched(
   statement: string,
   { deadlineAt, warn }: BuildOptions,
 ): Promise<void> {
-  // Behind a pooler, the text of the statement is the only way to identify a session.
+  // Behind a pooler, the statement's text is the only way to identify the session.
   const mark = `/* business-api-kit ${randomUUID()} */`
   const session = `query like '${mark}%'`
   let lastWait: LockWait | null = null

@@ -1,5 +1,5 @@
-// Embeds the files of sql/ in the built package by replacing the module that reads them (migration-texts.ts). This is plain
-// JavaScript so that tsc doesn't include it in the package.
+// Embeds the files in sql/ in the built package by replacing the module that reads them (migration-texts.ts). This is
+// plain JavaScript so that tsc leaves it out of the package.
 //
 //   node lib/postgres/schema/embed-migrations.mjs [DIRECTORY]     default dist
 
@@ -16,7 +16,7 @@ async function readSqlFiles(folder) {
   return Promise.all(names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')]))
 }
 
-// Must match `readMigrationTexts()` in migration-texts.ts. A test compares the two.
+// Must match `readMigrationTexts()` in migration-texts.ts, which a test checks.
 const definition = await readSqlFiles(join(ROOT, 'sql'))
 const later = existsSync(MIGRATIONS) ? await readSqlFiles(MIGRATIONS) : []
 const texts = {
@@ -38,5 +38,5 @@ export function readMigrationTexts() {
 const file = join(directory, 'postgres/schema/migration-texts.js')
 await mkdir(dirname(file), { recursive: true })
 await writeFile(file, source)
-// The source map belongs to the module we've just replaced.
+// The source map belongs to the replaced module.
 await rm(`${file}.map`, { force: true })

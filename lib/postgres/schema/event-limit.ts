@@ -1,18 +1,17 @@
 import type { Sql } from 'postgres'
 
-/** Maximum event size limit, in bytes. */
+/** Highest event size limit, in bytes. */
 export const EVENT_BYTES_MAX: number = 4 * 1024 * 1024
-/** Minimum event size limit, in bytes. All events of the API itself are smaller than this. */
+/** Lowest event size limit, in bytes. The API's own events are all smaller. */
 export const EVENT_BYTES_MIN: number = 64 * 1024
 
 /**
- * Stores the maximum size of an event body for all processes and for publishers in SQL. Doesn't write if the
- * value is unchanged.
+ * Stores the maximum event size for all processes and for publishers in SQL. Doesn't write if unchanged.
  *
  * @param maxBytes a validated integer
  */
 export async function writeEventLimit(sql: Sql, maxBytes: number): Promise<void> {
-  // We don't use a parameter here because the host's type serializers could change it.
+  // We don't use a parameter because the host's type serializers could change the value.
   await sql.unsafe(`
     do $$ begin
       if not exists (select 1 from business_api.event_limits where max_body_bytes = ${maxBytes}) then

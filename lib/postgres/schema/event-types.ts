@@ -2,10 +2,10 @@ import type { Sql } from 'postgres'
 import type { EventOwner } from '../../resources/own-events.ts'
 
 /**
- * Registers a service's event types for publishers in SQL. Types that only another version of the host has are kept. If
- * nothing is missing, we don't write, so a read-only user is enough.
+ * Registers a service's event types for publishers in SQL. Types that only other versions of the host have are kept. If
+ * nothing is missing, nothing is written, so a read-only user is enough.
  *
- * @returns the names that were registered
+ * @returns the newly registered names
  */
 export async function registerEvents(sql: Sql, service: EventOwner): Promise<string[]> {
   if (service.events.length === 0) return []
@@ -16,7 +16,7 @@ export async function registerEvents(sql: Sql, service: EventOwner): Promise<str
   return missing.map(({ type }) => type)
 }
 
-/** Returns the statement that registers a service's event types, or an empty string if it has none. */
+/** Returns the statement that registers a service's event types, or an empty string if there are none. */
 export function writeRegistration(service: EventOwner): string {
   if (service.events.length === 0) return ''
   return `insert into business_api.event_types (type, subject) values ${rowsOf(service)}
@@ -24,10 +24,7 @@ on conflict (organization_id, type) do update set subject = excluded.subject;
 `
 }
 
-/**
- * The names have been validated, so they don't need quoting. We don't use parameters because the host's type
- * serializers could change them.
- */
+/** The names are validated, so they don't need quotes. The host's type serializers could change parameters. */
 function rowsOf({ events }: EventOwner): string {
   return events.map(({ type, subject }) => `('${type}', ${subject ? `'${subject}'` : 'null'})`).join(', ')
 }

@@ -7,8 +7,8 @@ export interface RoleOfPart {
 }
 
 /**
- * Returns the statements that grant roles their privileges. They must be run by the owner of the schema. Existing
- * privileges of a role aren't revoked, but functions lose the default privilege that PostgreSQL grants to every role.
+ * Returns the statements that grant roles their privileges, to be run by the schema's owner. A role's other privileges
+ * aren't revoked, but PostgreSQL's default of letting every role call functions is.
  *
  * @throws RangeError if a string isn't a valid role name
  */
@@ -19,10 +19,7 @@ export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   ]
 }
 
-/**
- * Returns the grant that is missing according to one of PostgreSQL's error messages, which may be in any language.
- * Returns `undefined` if the message doesn't mention a table that the part needs.
- */
+/** Returns the grant that a PostgreSQL error message in any language calls for, if it names a table the part needs. */
 export function grantFor(part: Part, denied: string): string | undefined {
   const named = Object.keys(PRIVILEGES[part].tables).find((table) => denied.split(/\W+/).includes(table))
   return writeGrants([{ part, role: 'ROLE' }]).find((grant) =>
@@ -41,10 +38,7 @@ function grantsOf({ tables, functions = [] }: Privileges, role: string): readonl
   ]
 }
 
-/**
- * Grants all functions that run with the caller's privileges. What they can do depends on the
- * caller's table privileges.
- */
+/** Grants all functions that run with the caller's privileges, where table privileges decide what they can do. */
 function grantFunctions(role: string): string {
   const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
   const body = `declare name regprocedure; begin
@@ -66,10 +60,7 @@ function listOf(privileges: TablePrivileges): string {
   ].join(', ')
 }
 
-/**
- * Maximum length of a name in PostgreSQL, in bytes. A longer name would be truncated and could then refer
- * to another role.
- */
+/** PostgreSQL's maximum name length in bytes. A longer name would be truncated and could then refer to another role. */
 const NAME_BYTES_MAX = 63
 
 function quoteRole(role: string): string {

@@ -1,7 +1,7 @@
-/** A statement of a migration marked `concurrent`. */
+/** A statement in a migration marked `concurrent`. */
 export interface IndexStatement {
   readonly kind: 'create' | 'drop'
-  /** The schema-qualified name of the index. */
+  /** The index's schema-qualified name. */
   readonly index: string
   readonly text: string
 }
@@ -13,10 +13,10 @@ const CREATE =
 const DROP = /^drop\s+index\s+concurrently\s+if\s+exists\s+([a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*)$/
 
 /**
- * Parses the statements of a migration marked `concurrent`.
+ * Parses a migration marked `concurrent`.
  *
- * @throws Error with the file name for any statement other than `create index concurrently NAME on SCHEMA.TABLE …`
- *   and `drop index concurrently if exists SCHEMA.NAME`
+ * @throws Error with the file name for statements other than `create index concurrently NAME on SCHEMA.TABLE …` and
+ * `drop index concurrently if exists SCHEMA.NAME`
  */
 export function readIndexStatements(name: string, text: string): readonly IndexStatement[] {
   const statements: string[] = ['']

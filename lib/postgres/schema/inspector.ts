@@ -12,53 +12,53 @@ import type { SchemaState } from './migrations.ts'
 import { readSchemaState } from './schema-fault.ts'
 import type { ServerKind } from './server-fault.ts'
 
-// This file is over 250 lines because the interface has all the queries that the command line needs.
+// This file is over 250 lines because the interface has every query that the command line needs.
 
 // --- Types ---
 
-/** The version, database and clock of a server. */
+/** A server's version, database and clock. */
 export interface ServerState extends ServerKind {
   readonly database: string
-  /** How many milliseconds the database's clock is ahead of ours. */
+  /** How far the database's clock is ahead of ours, in milliseconds. */
   readonly clockAheadMs: number
-  /** Maximum error of `clockAheadMs` in milliseconds, which is half of the fastest round trip. */
+  /** Maximum error of `clockAheadMs` in milliseconds, i.e. half of the fastest round trip. */
   readonly clockErrorMs: number
 }
 
-/** Number of records across all organizations. */
+/** Record counts across organizations. */
 export interface RecordCounts {
   readonly endpoints: {
     readonly enabled: number
     readonly paused: number
     readonly disabled: number
-    /** Number of enabled and paused endpoints whose last attempt failed. */
+    /** Number of enabled or paused endpoints whose last attempt failed. */
     readonly failing: number
   }
   readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
-  /** Number of failed and skipped deliveries. Exact up to 10,000; 10,001 means there are more. */
+  /** Number of failed and skipped deliveries, where 10,001 means more than 10,000. */
   readonly recoverable: number
 }
 
-/** Expired leases of dead processes that haven't been reclaimed by any loop. */
+/** Expired leases of dead processes that no loop has reclaimed. */
 export interface EndedLeases {
   readonly count: number
   /** Milliseconds since the oldest lease expired, or 0 if there are none. */
   readonly oldestMs: number
 }
 
-/** The stored credentials of an endpoint. */
+/** An endpoint's stored credentials. */
 export interface StoredSecrets extends SealedHeaders {
   readonly organizationId: string
   readonly endpointId: string
   readonly sealedSecrets: readonly string[]
 }
 
-/** What a purge would delete, based on the oldest events. */
+/** Preview of a purge, based on the oldest events. */
 export interface PurgePreview {
   readonly events: number
-  /** Number of organizations the events belong to. */
+  /** Number of affected organizations. */
   readonly organizations: number
-  /** Number of failed deliveries of these events, which could still be recovered. */
+  /** Number of failed deliveries that could still be recovered. */
   readonly failed: number
   /** If `true`, there are more old events than we counted. */
   readonly isPartial: boolean
@@ -66,52 +66,42 @@ export interface PurgePreview {
 
 /** The state of the daily event partitions. See sql/34-days.sql. */
 export interface DaysState {
-  /** How far ahead partitions exist, in ms from now. 0 if there's no partition for the current time. */
+  /** How far ahead partitions exist, in ms from now. 0 if the current time has no partition. */
   readonly aheadMs: number
-  /**
-   * Names of up to 100 days that have a table but no row in the list of days, or a row with different
-   * bounds. Oldest first.
-   */
+  /** Names of up to 100 days that have a table, but no row or different bounds in the list of days. Oldest first. */
   readonly unlisted: readonly string[]
-  /** Names of up to 100 days whose tables are missing or detached. Oldest first. */
+  /** Names of up to 100 days whose tables are missing or detached, oldest first. */
   readonly incomplete: readonly string[]
 }
 
-/** Organizations that aren't where the shard map says they are. */
+/** Organizations that aren't where the shard map says. */
 export interface MisplacedOrganizations {
-  /** Number of organizations between two shards, because a move is in progress or was interrupted. */
+  /** Number of organizations between two shards, during a move or after an interrupted one. */
   readonly moving: number
-  /** Number of organizations that are on another shard now but still have rows here. */
+  /** Number of organizations that have moved to another shard but still have rows here. */
   readonly left: number
-  /** Number of organizations that have API keys here even though the map never assigned them to this shard. */
+  /** Number of organizations with API keys here that the map never assigned to this shard. */
   readonly foreign: number
 }
 
-/** Reads the state of a database for operators. Never writes, and never returns an organization's business data. */
+/** Reads a database's state for operators. Never writes, and never returns an organization's business data. */
 export interface Inspector {
-  /** Reads the state of the migrations. This works even if the schema doesn't exist yet. */
+  /** Reads the state of the migrations, even if the schema doesn't exist yet. */
   schema(): Promise<SchemaState>
   server(): Promise<ServerState>
-  /**
-   * Compares the schema with the fingerprint of this version. Returns `null` if the database is at
-   * a different migration.
-   */
+  /** Compares the schema with this version's fingerprint. `null` if the database is at a different migration. */
   drift(): Promise<SchemaDrift | null>
   catalogue(): Promise<Catalogue>
   counts(): Promise<RecordCounts>
-  /** Counts the queued deliveries of all organizations. */
+  /** Counts queued deliveries across organizations. */
   backlog(): Promise<QueueCounts>
   endedLeases(): Promise<EndedLeases>
   days(): Promise<DaysState>
   retention(): Promise<RetentionState>
-  /** Returns the installation the database belongs to, or `null` if no loop has been started yet. */
+  /** Returns the database's installation, or `null` if no loop has ever been started. */
   installation(): Promise<Installation | null>
-  /** Counts organizations that are on the wrong shard. */
   misplaced(): Promise<MisplacedOrganizations>
-  /**
-   * Counts active keys by prefix, for example `bapi_live_`. Imported keys in another format are counted under
-   * an empty prefix.
-   */
+  /** Counts active keys by prefix, for example `bapi_live_`. Imported keys in another format have an empty prefix. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Returns the credentials of up to `limit` endpoints that haven't been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
@@ -125,20 +115,15 @@ export interface Inspector {
 /** Timeout in ms for statements that may read many rows while an operator waits. */
 const STATEMENT_TIMEOUT_MS = 30_000
 /**
- * Timeout in ms for statements that only read a little. If the port belongs to a program other than PostgreSQL that
- * closes every connection, we keep dialling for this long. It's longer than the connect timeout, because connection
- * errors are more helpful.
+ * Timeout in ms for short reads, which is also how long we keep dialling if the port belongs to some other program that
+ * closes every connection. Longer than the connect timeout, because connection errors are more helpful.
  */
 const QUICK_TIMEOUT_MS = 6000
 const COUNTED_MAX = 1_000_000
 
 // --- Calls ---
 
-/**
- * Creates an inspector. It connects on the first call, and also works behind a pooler in transaction mode.
- *
- * @param url a connection string
- */
+/** Creates an inspector for a connection string. Connects on the first call, even through a transaction pooler. */
 export function createInspector(url: string): Inspector {
   const open = (statementTimeoutMs: number): Database =>
     createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
@@ -354,12 +339,12 @@ export function createInspector(url: string): Inspector {
   }
 }
 
-/** Builds the prefix bound for events of a certain age. See sql/50-retention.sql. */
+/** Builds the prefix bound for events of this age. See sql/50-retention.sql. */
 function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
   return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
-/** How many times we read the clock. We use the fastest one, because the first has to open the connection. */
+/** How many times to read the clock. Only the fastest one counts, since the first has to open the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

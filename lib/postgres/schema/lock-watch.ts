@@ -3,27 +3,27 @@ import postgres, { type Sql } from 'postgres'
 /** A session that blocks another one with a lock or an old transaction. */
 export interface Blocker {
   readonly pid: number
-  /** The virtual ID of the session's transaction, or `null` for a prepared transaction. */
+  /** The transaction's virtual ID, or `null` for a prepared transaction. */
   readonly transaction: string | null
   /** `null` if the watching user isn't allowed to see it. */
   readonly user: string | null
   readonly application: string | null
   readonly state: string | null
-  /** Age of the session's transaction in seconds. */
+  /** The transaction's age in seconds. */
   readonly seconds: number | null
 }
 
-/** Describes what a session is waiting for. */
+/** A waiting session and the sessions that block it. */
 export interface LockWait {
-  /** The PID of the waiting session. */
+  /** The waiting session's PID. */
   readonly pid: number
-  /** The table or index whose lock it's waiting for, such as `business_api.leads`. `null` for other kinds of locks. */
+  /** The locked table or index, such as `business_api.leads`. `null` for other kinds of locks. */
   readonly relation: string | null
   /** Empty if the session isn't waiting. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Observes the locks of a database on a separate connection, which is opened by the first query. */
+/** Observes a database's locks on a separate connection, opened by the first query. */
 export interface LockWatch {
   /**
    * Reads what a session is waiting for.
@@ -34,14 +34,14 @@ export interface LockWatch {
   readWait(session: string): Promise<LockWait | null>
   /** Returns `true` if any of the blocking transactions is still running. */
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
-  /** Runs a statement and returns its rows as strings. */
+  /** Runs a statement and returns the rows as strings. */
   read(statement: string): Promise<readonly (readonly (string | null)[])[]>
   /** Opens another connection to the same server, without statement timeouts. */
   open(): Promise<Sql>
   close(): Promise<void>
 }
 
-/** Creates a watch with the same options as a pool. */
+/** Creates a watch with a pool's options. */
 export function createLockWatch(pool: Sql): LockWatch {
   let connection: Sql | undefined
   const read = (statement: string): ReturnType<LockWatch['read']> => {
@@ -101,7 +101,7 @@ export function createLockWatch(pool: Sql): LockWatch {
         return limitless
       } catch (error) {
         await limitless.end({ timeout: 0 })
-        // The pooler doesn't allow session parameters, so we use the database user's settings.
+        // The pooler doesn't allow session parameters, so the database user's settings apply.
         if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
         return openBeside(pool)
       }
@@ -115,7 +115,7 @@ const PROTOCOL_VIOLATION = '08P01'
 
 /** Opens a connection to the same server as the same user. */
 function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
-  // postgres.js doesn't resolve options a second time.
+  // postgres.js uses resolved options as they are.
   const read = {
     ...options,
     max: 1,
@@ -129,10 +129,10 @@ function openBeside({ options }: Sql, parameters: Record<string, string | number
   return postgres(read as Parameters<typeof postgres>[0] & object)
 }
 
-/** Runs a statement and returns its rows as arrays of strings, bypassing the host's type parsers and transforms. */
+/** Runs a statement and returns the rows as strings, bypassing the host's type parsers and transforms. */
 export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
   const rows = await sql.unsafe(statement).raw()
-  // The host's row transform is applied even to raw rows, and it may have turned the array into an object.
+  // The host's row transform applies even to raw rows, and may have turned the array into an object.
   return rows.map((row) =>
     Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
   )
@@ -142,7 +142,7 @@ export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Pro
 
 /**
  * Describes what a session is waiting for and how to fix it, for example `session 4711 (psql of app, idle in
- * transaction for 42 s)`. We never include statements, because they may contain secrets.
+ * transaction for 42 s)`. Never includes statements, since they may contain secrets.
  */
 export function describeWait(wait: LockWait | null): string {
   const [first, ...others] = wait?.blockers ?? []

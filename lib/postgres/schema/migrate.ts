@@ -17,32 +17,31 @@ import { readMigrations } from './migrations.ts'
 /** Options for {@link migrate}. */
 export interface MigrateOptions {
   /**
-   * If set, the service's custom event types are registered, so `business_api.publish_event` accepts them. Types that
-   * were registered by another version of the host are kept. By default nothing is registered, and `createPlatform`
-   * doesn't need it.
+   * A service whose custom event types are registered, so `business_api.publish_event` accepts them. `createPlatform`
+   * doesn't need this. Types registered by other versions of the host are kept. By default, nothing is registered.
    */
   service?: Service | undefined
   /**
-   * Maximum size of an event body in bytes, from 65,536 to 4,194,304. It's stored in the database and applies to all
-   * processes and to publishers in SQL. Unchanged by default; a new database starts with 262,144.
+   * Maximum size of an event body in bytes, from 65,536 to 4,194,304. The limit is stored in the database and applies
+   * to all processes and to publishers in SQL. Unchanged by default; a new database starts with 262,144.
    */
   maxEventBytes?: number | undefined
   /**
-   * Maximum time in milliseconds to wait for locks and for another process that is migrating. The work itself has no
+   * Maximum time to wait for locks and for other processes that are migrating, in milliseconds. The work itself has no
    * time limit. Defaults to 300,000.
    */
   timeoutMs?: number | undefined
-  /** Receives warnings with the blocking session while a migration is waiting. Defaults to JSON lines on stderr. */
+  /** Receives warnings about blocking sessions while a migration is waiting. Defaults to JSON lines on stderr. */
   logger?: Logger | false | undefined
 }
 
 /** The result of {@link migrate}. */
 export interface MigrationReport {
-  /** File names of the migrations applied by this call, in order. Empty if the schema was up to date. */
+  /** File names of the newly applied migrations, in order. Empty if the schema was up to date. */
   applied: string[]
-  /** Number of the latest migration in the database, or 0 if there is none. */
+  /** Number of the database's latest migration, or 0 if there is none. */
   current: number
-  /** The custom event types that were registered by this call. Not set if the service has none. */
+  /** The newly registered custom event types. Not set if the service has none. */
   events?: string[]
 }
 
@@ -54,21 +53,20 @@ const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeo
  * You can call `migrate` from any number of processes at once, for example on every start, and each migration is
  * applied only once. If there's nothing to do, the user only needs to be able to read `business_api.migrations`.
  *
- * Other sessions are blocked for up to a second at a time. If a migration has to wait for a lock any longer, it gives
- * up and tries again once the blocking transactions have ended. Poolers in transaction mode are supported, but a
- * waiting migration needs two of their connections.
+ * Other sessions are blocked for up to a second at a time. A migration that has to wait longer for a lock gives up and
+ * tries again once the blocking transactions have ended. Poolers in transaction mode are supported, but a waiting
+ * migration needs two of their connections.
  *
  * A database that was migrated by a newer version is accepted, unless one of the newer migrations is marked `breaking`.
  *
- * @param source your postgres.js pool, with any options, or a connection string. With a connection string, a
- *   connection is opened and closed again. Up to two more are opened while a migration waits or builds an index
- * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without any
- *   part of it
+ * @param source a connection string, or your postgres.js pool with any options. With a connection string, a connection
+ * is opened and closed again. Up to two more are opened while a migration waits or builds an index
+ * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without quoting it
  * @throws BusinessApiError `schema_too_new` if this version can't use the database; `store_unavailable` if PostgreSQL
- *   can't be reached, rejects the login, or the timeout has passed. The message has the reason and a fix, or the
- *   blocking sessions
- * @throws Error with the file name of a failed migration, and PostgreSQL's error as `cause`. Earlier
- *   migrations stay applied
+ * can't be reached, rejects the login, or the timeout has passed. The message has a reason and a fix, or the blocking
+ * sessions
+ * @throws Error with the file name of a failed migration, and PostgreSQL's error as `cause`. Earlier migrations stay
+ * applied
  * @throws Error with the names of migrations that were skipped in the database or have a different name there
  * @example
  * ```ts
@@ -113,7 +111,7 @@ async function withPlainPool<Result>(
   }
 }
 
-/** Converts a connection error to one of ours. Any other error, such as a failed migration, is returned unchanged. */
+/** Converts connection errors to ours. Any other error, such as a failed migration, is returned unchanged. */
 function explain(error: unknown, source: postgres.Sql | string): unknown {
   const fault = connectionFault(error)
   if (fault === null) return error

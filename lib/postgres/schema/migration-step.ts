@@ -15,36 +15,33 @@ import {
 } from './migrations.ts'
 import { findServerFault } from './server-fault.ts'
 
-// We apply one migration at a time, in a transaction that also records it. A transaction-level advisory lock keeps
-// other processes out. No session ever waits for that lock, because a waiting session has a snapshot, and CREATE INDEX
-// CONCURRENTLY waits for all older snapshots. A process that doesn't get the lock ends its transaction and tries again
-// later. Unlike session locks, transaction locks also work behind a pooler in transaction mode.
+// Migrations are applied one at a time, each in a transaction that also records it. A transaction-level advisory lock
+// keeps other processes out. No session ever waits for that lock, because a waiting session has a snapshot, and CREATE
+// INDEX CONCURRENTLY waits for all older snapshots. A process that doesn't get the lock ends its transaction and
+// retries later. Unlike session locks, transaction locks also work behind a pooler in transaction mode.
 
 /** The result of a step. */
 export interface StepReport {
   /** File name of the applied migration, or `null` if there was nothing to do. */
   readonly name: string | null
-  /** Number of the latest migration in the database. */
+  /** Number of the database's latest migration. */
   readonly current: number
 }
 
-/** Options for running steps. */
+/** When to give up, and where warnings go. */
 export interface StepOptions {
   /** When to stop waiting, in ms on the monotonic clock. */
   readonly deadlineAt: number
   readonly logger: Logger
 }
 
-/**
- * Maximum time to wait for a lock, in ms. During this time, all later statements on the table are stuck
- * behind the migration.
- */
+/** Maximum time to wait for a lock in ms, which blocks all later statements on the table. */
 export const LOCK_TIMEOUT_MS = 1000
-/** How often we check for lock waits, in ms. Shorter waits go unnoticed. */
+/** How often to check for lock waits, in ms. Shorter waits go unnoticed. */
 const POLL_INTERVAL_MS = 300
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Maximum time to wait for blocking transactions before we try again anyway, in ms. */
+/** Maximum time to wait for blocking transactions before retrying anyway, in ms. */
 const PAUSE_FOR_BLOCKERS_MS = 15_000
 const WARN_EVERY_MS = 5000
 
@@ -57,8 +54,7 @@ export function createMigrationStep(
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
 
-  // We don't use the database's default isolation level because each statement must see what other
-  // processes have committed.
+  // Regardless of the database's default isolation level, each statement must see what other processes have committed.
   const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
     sql.begin('isolation level read committed read write', async (tx) => {
       await prepareTransaction(tx)
@@ -68,7 +64,7 @@ export function createMigrationStep(
   async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
     const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
     if (pending === undefined) return { name: null, current }
-    // This must be a new transaction: the migrations table must not be read before we have the lock.
+    // This needs a new transaction, because the migrations table must not be read before we have the lock.
     return begin(async (tx) => {
       const [[pid, isOurs] = []] = await readText(
         tx,
@@ -82,7 +78,7 @@ export function createMigrationStep(
       if (current === 0) await createMigrationsTable(tx)
       if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
       else await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
-      // We don't use parameters because the host's type serializers could change them.
+      // We don't use parameters because the host's type serializers could change the values.
       await tx.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }
     })
@@ -104,9 +100,9 @@ export function createMigrationStep(
     }
   }
 
-  /** Waits because another process is migrating. */
+  /** Waits for another process to finish migrating. */
   async function pauseForOther({ count }: Tries): Promise<void> {
-    // The session is only needed for messages, so we continue without it if we can't get a second connection.
+    // The session only matters for messages, so carry on if we can't get a second connection.
     const [[pid] = []] = await watch.read(HOLDER).catch(() => [])
     const holder = pid == null ? 'another process' : `another process (session ${pid})`
     if (performance.now() >= deadlineAt) {
@@ -118,7 +114,7 @@ export function createMigrationStep(
     await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
   }
 
-  /** Waits because another transaction blocks us. Other sessions can proceed in the meantime. */
+  /** Waits for a blocking transaction. Other sessions can proceed in the meantime. */
   async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
     const reason = describeWait(wait)
     if (performance.now() >= deadlineAt) {
@@ -136,12 +132,11 @@ export function createMigrationStep(
   }
 }
 
-/** The attempts of a step. */
 interface Tries {
   count: number
   /** The migration that was tried last. */
   migration: string | null
-  /** The last lock wait we saw during this attempt. */
+  /** The last lock wait seen during this attempt. */
   wait: LockWait | null
 }
 
@@ -152,7 +147,7 @@ const HOLDER = `
      and classid::bigint = ${MIGRATION_LOCK_KEY} >> 32 and objid::bigint = ${MIGRATION_LOCK_KEY} & 4294967295
      and database = (select oid from pg_catalog.pg_database where datname = current_database())`
 
-/** Creates a function that logs a warning, but only once every few seconds. */
+/** Creates a function that logs a warning at most once every few seconds. */
 function createWarning(logger: Logger): (message: string) => void {
   let warnedAt = Number.NEGATIVE_INFINITY
   return (message) => {
@@ -175,8 +170,8 @@ function isLockFault(error: unknown): boolean {
 // --- Inside the transaction ---
 
 async function prepareTransaction(tx: TransactionSql): Promise<void> {
-  // The host's timeouts must not interrupt a migration (`transaction_timeout` exists since PostgreSQL 17). The empty
-  // `search_path` makes unqualified names fail, so that a migration can't accidentally use one of the host's tables.
+  // The host's timeouts must not interrupt a migration (`transaction_timeout` requires PostgreSQL 17). With an empty
+  // `search_path`, unqualified names fail instead of accidentally referring to the host's tables.
   await tx.unsafe(`
     select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
      where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
@@ -185,7 +180,7 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
     set local search_path = ''`)
 }
 
-/** @throws Error before the first file is applied, because its errors would be hard to understand */
+/** Rejects unsupported servers up front, because a migration would fail with an error that's hard to understand. */
 async function refuseServer(tx: TransactionSql): Promise<void> {
   const [[version = '', number, encoding = ''] = []] = await readText(
     tx,
@@ -209,9 +204,8 @@ async function readPending(
 }
 
 async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
-  // We don't use `to_regclass` because a session caches that a table doesn't exist, even after another
-  // session has committed it. Querying the catalogs locks tables, and taking a lock makes the session process
-  // other sessions' commits.
+  // We don't use `to_regclass` because a session caches that a table doesn't exist, even after another session has
+  // committed it. Querying the catalogs takes locks on tables, which makes the session process other sessions' commits.
   const tables = await readText(
     tx,
     `select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -246,7 +240,7 @@ async function applyText(tx: TransactionSql, { name, text }: Migration): Promise
   }
 }
 
-/** Runs `work` while polling what its session is waiting for. */
+/** Runs `work` while polling what the session is waiting for. */
 async function observed(
   watch: LockWatch,
   session: string,

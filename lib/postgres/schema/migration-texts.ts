@@ -9,23 +9,20 @@ export const BASELINE = '0001-baseline.sql'
 
 const SQL = join(import.meta.dirname, '..', '..', '..', 'sql')
 
-/**
- * Reads the definition of the database, which is one file in `sql/` for each kind of object.
- *
- * @param directory defaults to the `sql/` directory of this package
- */
+/** Reads the database definition, with one file in `sql/` for each kind of object. */
 export function readDefinition(directory: string = SQL): MigrationTexts {
   return readSqlFiles(directory)
 }
 
 /**
- * Reads all migrations: the baseline first, then the files in `sql/migrations/`. Until the first release the baseline
- * is the current definition. A release then freezes it as a file in `sql/migrations/` (see `.github/CONTRIBUTING.md`).
+ * Reads all migrations: the baseline, then the files in `sql/migrations/`. Until the first release, the baseline is the
+ * current definition. A release then freezes the baseline as a file in `sql/migrations/` (see
+ * `.github/CONTRIBUTING.md`).
  *
- * `npm run build` replaces this module with one that includes the SQL (see embed-migrations.mjs), because there's no
+ * `npm run build` replaces this module with one that embeds the SQL (see embed-migrations.mjs), because there's no
  * `sql/` directory next to a bundle.
  *
- * @param directory defaults to the `sql/` directory of this package
+ * @param directory defaults to this package's `sql/` directory
  */
 export function readMigrationTexts(directory: string = SQL): MigrationTexts {
   const folder = join(directory, 'migrations')

@@ -4,30 +4,30 @@ import { type MigrationTexts, readMigrationTexts } from './migration-texts.ts'
 
 /** A migration that has been applied to the database. */
 export interface AppliedMigration {
-  /** Number of the migration. Starts at 1 and has no gaps. */
+  /** Number of the migration. Starts at 1, with no gaps. */
   readonly id: number
-  /** Name of the file, such as `0001-businesses.sql`. */
+  /** File name, such as `0001-businesses.sql`. */
   readonly name: string
-  /** If `true`, versions of this package that don't know this migration can't use the migrated schema. */
+  /** If `true`, package versions that don't know this migration can't use the migrated schema. */
   readonly breaking: boolean
 }
 
 /** A migration in this package. */
 export interface Migration extends AppliedMigration {
-  /** If `true`, its statements run outside a transaction. See concurrent-indexes.ts. */
+  /** If `true`, the statements run outside a transaction. See concurrent-indexes.ts. */
   readonly isConcurrent: boolean
   readonly text: string
 }
 
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/
 
-/** Key of the advisory lock. It's "business" in ASCII, which is unlikely to be used by the host for something else. */
+/** Advisory lock key, "business" in ASCII. The host is unlikely to use the same key. */
 export const MIGRATION_LOCK_KEY = '7094703731946386291'
 
 /**
  * Reads the migrations in order.
  *
- * @param texts the migrations by file name. Defaults to those of this package
+ * @param texts migrations by file name. Defaults to this package's migrations
  * @throws Error with the name of a file whose name, number or mark is invalid
  */
 export async function readMigrations(texts: MigrationTexts = readMigrationTexts()): Promise<Migration[]> {
@@ -55,7 +55,7 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
 function readMarks(name: string, text: string): readonly string[] {
   const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   const marks = directive.split(/\s+/).filter((mark) => mark !== '')
-  // We check this here because a misspelled mark would go unnoticed until old processes fail.
+  // Otherwise a misspelled mark would go unnoticed until old processes fail.
   const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
   if (unknown !== undefined) {
     throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
@@ -65,30 +65,30 @@ function readMarks(name: string, text: string): readonly string[] {
 
 // --- Comparing the database with the package ---
 
-/** A number that refers to different migrations in the database and in this package. */
+/** A number that means different migrations in the database and in this package. */
 export interface RenamedMigration {
   readonly id: number
-  /** File name of the migration in the database. */
+  /** File name in the database. */
   readonly applied: string
-  /** File name of the migration in this package. */
+  /** File name in this package. */
   readonly known: string
 }
 
-/** Compares the migrations in a database with those in this package. */
+/** Compares a database's migrations with this package's. */
 export interface SchemaState {
-  /** Number of the latest migration in the database, or 0 if there is none. */
+  /** Number of the database's latest migration, or 0 if there is none. */
   readonly current: number
-  /** Number of the latest migration in this package. */
+  /** Number of this package's latest migration. */
   readonly latest: number
-  /** Migrations in this package that haven't been applied, in order. */
+  /** This package's migrations that haven't been applied, in order. */
   readonly pending: readonly Migration[]
-  /** Migrations that were applied by a newer version of this package, in order. */
+  /** Migrations applied by a newer version of this package, in order. */
   readonly newer: readonly AppliedMigration[]
-  /** Migrations whose numbers mean something else in this version, in order. This version can't use such a schema. */
+  /** Numbers that mean a different migration in this version, in order. Such a schema can't be used. */
   readonly renamed: readonly RenamedMigration[]
 }
 
-/** Compares the migrations in a database with those in this package. */
+/** Compares a database's migrations with this package's. */
 export function compareMigrations(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
@@ -107,11 +107,11 @@ export function compareMigrations(
 }
 
 /**
- * Throws if a database can't be used even after migrating it.
+ * Throws if a database can't be used even after migrating.
  *
  * @throws `BusinessApiError` with code `schema_too_new` if a newer version has applied a breaking migration
- * @throws Error with the names of migrations that were skipped (see {@link gapOf}) or have a different name
- *   in the database
+ * @throws Error with the names of migrations that were skipped (see {@link gapOf}) or have a different name in the
+ * database
  */
 export function refuseUnusable(state: SchemaState): void {
   // This comes first because the other checks compare numbers.
@@ -131,7 +131,7 @@ export function refuseUnusable(state: SchemaState): void {
   if (gap.length > 0) throw new Error(`Cannot use this database: ${describeGap(gap)}`)
 }
 
-/** What to do about a database whose migrations are numbered differently, used in messages. */
+/** Advice for a database whose migrations are numbered differently. */
 export const RENAMED_ADVICE =
   'use the version of business-api-kit that migrated it, or migrate an empty database'
 
@@ -141,15 +141,15 @@ export function describeRenamed({ id, applied, known }: RenamedMigration): strin
 }
 
 /**
- * Returns the names of skipped migrations, i.e. those that are missing although later ones have been applied. Because
- * migrations are applied in order, this means that rows were deleted or that the schema comes from somewhere else.
- * Applying the missing ones again would fail halfway at best.
+ * Returns the names of skipped migrations, i.e. missing ones followed by applied ones. Since migrations are applied in
+ * order, rows were deleted or the schema comes from somewhere else. Applying the missing ones would fail halfway at
+ * best.
  */
 export function gapOf({ pending, current }: SchemaState): readonly string[] {
   return pending.filter(({ id }) => id < current).map(({ name }) => name)
 }
 
-/** Describes skipped migrations. @param names file names of the missing migrations, see {@link gapOf} */
+/** Describes the skipped migrations from {@link gapOf}. */
 export function describeGap(names: readonly string[]): string {
   const rows = names.length === 1 ? 'has no row' : 'have no rows'
   return `${names.join(', ')} ${rows} in business_api.migrations, though later migrations are applied`
@@ -166,18 +166,15 @@ export const MIGRATIONS_TABLE = `create table if not exists business_api.migrati
   constraint migrations_pkey primary key (id)
 )`
 
-/**
- * Returns the statement that records a migration. The values are safe because they can only have digits, lowercase
- * letters and hyphens.
- */
+/** Returns the statement that records a migration. Digits, lowercase letters and hyphens need no escaping. */
 export function recordStatement({ id, name, breaking }: AppliedMigration): string {
   return `insert into business_api.migrations (id, name, breaking) values (${id}, '${name}', ${breaking})`
 }
 
 /**
- * Returns migrations as a psql script, for administrators who don't let programs change their schema. After running it,
- * `migrate` has nothing left to do. With `ON_ERROR_STOP`, the script stops at a failed statement and earlier migrations
- * stay applied.
+ * Returns migrations as a psql script, for administrators who don't let programs change their schema. After running the
+ * script, `migrate` has nothing left to do. With `ON_ERROR_STOP`, the script stops at a failed statement and earlier
+ * migrations stay applied.
  *
  * @param isFirst `true` if no migrations have been applied yet
  */
@@ -198,10 +195,7 @@ set local lock_timeout = '1s';
 set local search_path = '';
 do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK_KEY}); end $$;`
 
-/**
- * Returns a check for the previous migration. It's needed because without `ON_ERROR_STOP` psql continues
- * after an error.
- */
+/** Returns a check for the previous migration. Without `ON_ERROR_STOP`, psql continues after an error. */
 function writeGuard({ id, name }: Migration): string {
   return `do $$ begin
   if (select coalesce(max(id), 0) from business_api.migrations) <> ${id - 1} then

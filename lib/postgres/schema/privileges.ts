@@ -1,7 +1,6 @@
-// The minimum privileges of database roles. This file is long because we keep them all in one place.
+// The minimum privileges of database roles. This file is long because they are all in one place.
 // test/store/privileges.more.ts runs all the store's methods with these roles, and fails if a table isn't mentioned for
-// any of them. Functions don't have to be listed unless they run as the owner, because table privileges limit what they
-// can do.
+// any of them. Functions aren't listed unless they run as the owner, because table privileges limit what they can do.
 
 import { businessTable } from '../../resources/businesses.ts'
 import { clientTable } from '../../resources/clients.ts'
@@ -9,10 +8,10 @@ import { columnsOf, type NamedColumn } from '../../resources/columns.ts'
 import { CREATED_KINDS, RECORD_KINDS, RECORD_TABLES, type RecordKind } from '../../resources/records.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 
-/** A part of an application. Parts may have separate database roles or share them. */
+/** Part of an application. Parts can have separate database roles or share them. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
 
-/** Privileges on a table, either `true` for all columns or a list of columns. */
+/** Table privileges, either `true` for all columns or a list of columns. */
 export interface TablePrivileges {
   readonly select?: true | readonly string[]
   readonly insert?: true
@@ -22,30 +21,24 @@ export interface TablePrivileges {
 
 /** Privileges inside the schema `business_api`. */
 export interface Privileges {
-  /** What the part does. Shown along with the grants. */
+  /** Shown along with the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /**
-   * Functions with the schema owner's privileges that this part may execute. All other functions are granted
-   * to every part.
-   */
+  /** Functions this part may call as the schema's owner. All other functions are granted to every part. */
   readonly functions?: readonly string[]
 }
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** Every part needs these to explain errors by the state of migrations and to reject calls on the wrong shard. */
+/** Needed by every part to explain errors by the state of the migrations, and to reject calls on the wrong shard. */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
 }
 
-/** Parts that run in their own process need this because the first process of a sharded store writes the map. */
+/** For parts that run in their own process, since the first process of a sharded store writes the map. */
 const PROCESS: Lists = merge(BASE, { tables: { shard_places: { insert: true } } })
 
-/**
- * For parts that write events along with their deliveries. They can only read the state and the event
- * types of endpoints.
- */
+/** For parts that write events and deliveries. Of endpoints, only the state and event types are readable. */
 const PUBLISHING: Lists = {
   tables: {
     events: { select: ['organization_id', 'id', 'type', 'delivery_prefix'], insert: true },
@@ -61,7 +54,7 @@ const PUBLISHING: Lists = {
   functions: ['make_days', 'make_days_ahead'],
 }
 
-/** For parts that reserve idempotency keys. Updates are needed to take over an expired entry. */
+/** For parts that reserve idempotency keys. An expired entry is taken over with an update. */
 const IDEMPOTENCY: Lists = {
   tables: {
     idempotency_keys: {
@@ -72,16 +65,16 @@ const IDEMPOTENCY: Lists = {
   },
 }
 
-/** Columns that are set by every update of a record. */
+/** Columns set by every record update. */
 const CHANGED = ['changed_xid', 'updated_at'] as const
 
 /**
- * Returns the privileges on the tables of some record kinds.
+ * Returns table privileges for some record kinds.
  *
  * - `read`: all columns.
  * - `add`: all columns of new records, and the function that builds their representation.
- * - `import`: same as `add`, plus what's needed to write a client into the row of its business.
- * - `change`: same as `add`, plus the columns that a change may set.
+ * - `import`: same as `add`, plus writing a client into the row of its business.
+ * - `change`: same as `add`, plus the columns a change may set.
  * - `erase`: personal data, and whole records.
  */
 function records(use: 'read' | 'add' | 'import' | 'change' | 'erase', kinds: readonly RecordKind[]): Lists {
@@ -112,7 +105,7 @@ const API = merge(
   PUBLISHING,
   IDEMPOTENCY,
   records('add', CREATED_KINDS),
-  // Columns shown in the API's lists.
+  // For the API's lists.
   records(
     'read',
     RECORD_KINDS.filter((kind) => kind !== 'payment'),
@@ -146,7 +139,7 @@ const API = merge(
 
 const PLATFORM = merge(PROCESS, PUBLISHING, IDEMPOTENCY, records('change', RECORD_KINDS), {
   tables: {
-    // For the host's own routes, because a revoked key must not write anything.
+    // For the host's own routes, where a revoked key must not write anything.
     api_keys: { select: ['organization_id', 'id', 'expires_at', 'revoked_at'] },
     invoices: { update: ['amount_paid'] },
     proposals: { update: ['version'] },
@@ -205,7 +198,6 @@ const SETTINGS = merge(PROCESS, {
   functions: ['make_days', 'make_days_ahead'],
 })
 
-/** For importing records. */
 const IMPORTING = merge(records('import', RECORD_KINDS), {
   tables: { number_series: { select: true, insert: true, update: ['last'] } },
 })
@@ -218,7 +210,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
       update: ['due_at', 'attempts', 'is_backing_off', 'claim_token', 'claimed_at', 'lease_until'],
       delete: true,
     },
-    // Rows are locked before they're deleted, and locking requires the privilege to update a column. These columns are
+    // Rows are locked before they're deleted, which requires the privilege to update a column. These columns are
     // harmless because they can't be used to move a row to another organization.
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, update: ['traceparent'], delete: true },
@@ -288,7 +280,7 @@ const WORKER = merge(PROCESS, PUBLISHING, {
   ],
 })
 
-/** For deleting organizations and erasing the personal data of businesses. */
+/** For deleting organizations and erasing personal data. */
 const ERASING = merge(records('erase', RECORD_KINDS), {
   tables: {
     api_keys: { select: true, update: ['revoked_at'], delete: true },
@@ -320,7 +312,7 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
   },
 })
 
-/** The privileges of each part. */
+/** Privileges by part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
   platform: { purpose: "createPlatform: the host's own calls", ...PLATFORM },

@@ -11,17 +11,17 @@ import {
   type SchemaState,
 } from './migrations.ts'
 
-// We only find out that the schema doesn't match this version when a statement fails. Checking beforehand would cost an
-// additional statement for every call.
+// We don't notice that the schema doesn't match this version until a statement fails, because checking up front would
+// cost an extra statement per call.
 
-/** Error codes for objects that don't exist. */
+/** Error codes for missing objects. */
 const NOT_FOUND = [
   '3F000', // invalid_schema_name
   '42P01', // undefined_table
   '42703', // undefined_column
   '42704', // undefined_object
   '42883', // undefined_function
-  '42P10', // invalid_column_reference: there's no such unique constraint for ON CONFLICT
+  '42P10', // invalid_column_reference: no matching unique constraint for ON CONFLICT
 ]
 
 const INSUFFICIENT_PRIVILEGE = ['42501']
@@ -31,21 +31,18 @@ export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
 
-/**
- * Turns a PostgreSQL error into one of ours if the state of the schema or the data being written explains it. Otherwise
- * returns the error unchanged.
- */
+/** Explains a PostgreSQL error by the schema's state or the data being written, or returns it unchanged. */
 export type ExplainError = (error: unknown) => Promise<unknown>
 
-/** How long the state is cached, in ms. A migration may have been applied since then. */
+/** How long the schema's state is cached, in ms. Kept short because migrations may be applied at any time. */
 const STATE_MS = 1000
 
 /**
- * Creates a function that explains errors by the state of the schema. Statements that fail together read the
- * state only once.
+ * Creates a function that explains errors by the schema's state. Statements that fail together read the state only
+ * once.
  *
  * @param send must not explain its own errors
- * @param migrations defaults to the migrations of this package
+ * @param migrations defaults to this package's migrations
  */
 export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): ExplainError {
   let state: Promise<SchemaState> | undefined
@@ -64,7 +61,7 @@ export function createSchemaFaults(send: SendRow, migrations?: MigrationTexts): 
     if (rejected !== null) return rejected
     if (hasCode(error, INSUFFICIENT_PRIVILEGE)) return denied(error)
     if (!hasCode(error, NOT_FOUND)) return error
-    // If we can't read the state, we keep the original error.
+    // Keep the original error if we can't read the state.
     const schema = await readState().catch(() => null)
     return (schema && explain(schema, error)) ?? error
   }
@@ -101,10 +98,7 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
   )
 }
 
-/**
- * Reads the state of the migrations. This takes two statements because PostgreSQL rejects one that uses
- * a missing table.
- */
+/** Reads the migrations' state, in two statements because PostgreSQL rejects one that uses a missing table. */
 export async function readSchemaState(send: SendRow, migrations?: MigrationTexts): Promise<SchemaState> {
   return compareMigrations(await readApplied(send), await readMigrations(migrations))
 }

@@ -1,4 +1,4 @@
-/** The properties of a server that decide whether it can have the schema. */
+/** Server properties that decide whether the schema can be installed. */
 export interface ServerKind {
   /** For example `18.0`. */
   readonly version: string
@@ -8,7 +8,7 @@ export interface ServerKind {
   readonly encoding: string
 }
 
-/** The reason why a database can't have the schema. */
+/** The reason why the schema can't be installed. */
 export interface ServerFault {
   readonly message: string
   readonly advice: string
@@ -17,7 +17,7 @@ export interface ServerFault {
 /** Oldest supported version, as listed in the README. */
 const VERSION_MIN = 140_000
 
-/** Returns the reason why a database can't have the schema, or `null` if it can. */
+/** Returns the reason why the schema can't be installed, or `null` if it can. */
 export function findServerFault({ version, versionNumber, encoding }: ServerKind): ServerFault | null {
   if (versionNumber < VERSION_MIN)
     return { message: `PostgreSQL ${version} is too old`, advice: 'use PostgreSQL 14 or later' }

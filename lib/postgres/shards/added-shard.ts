@@ -3,9 +3,9 @@ import type { PostgresStore } from '../store.ts'
 import { isMoving, type OrganizationPlace } from './shard-place.ts'
 
 /**
- * Adds a shard to an installation. It has no organizations until you move some to it. Every process must be
- * given the new shard first, because a process without it is rejected the next time it starts. An interrupted
- * call can be repeated.
+ * Adds a shard to an installation. The shard has no organizations until you move some there. Configure the new shard in
+ * every process first, because a process without it is rejected the next time it starts. An interrupted call can be
+ * repeated.
  *
  * @param stores the stores of all shards by name, including the new one
  * @throws `BusinessApiError` with code `wrong_shard` if the database is already in use
@@ -43,7 +43,7 @@ export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name:
       if (isNewer && entry[0] !== name && !isMoving(entry)) told[organizationId] = entry
     }
   }
-  // The new one comes first because it does nothing until the others know it.
+  // The new shard comes first because nothing happens until the existing shards know about it.
   await stores.get(name)?.shardPlace({ ...map, name }, { told })
   for (const [each, store] of members) {
     const written = await store.shardPlace({ ...map, name: each })

@@ -3,12 +3,11 @@ import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { named, type Shard } from './shard.ts'
 import type { ShardPlace, StoredPlace } from './shard-place.ts'
 
-// The shard map of an installation, as stored on the shards. It's written when the installation is started for the
-// first time.
+// An installation's shard map as stored on the shards, written on the first start.
 
 /**
- * Creates a function that reads a database's place (`null` if it has none) and the map. If the map isn't active on any
- * shard, it is first written to all of them, which also completes an interrupted first start.
+ * Creates a function that reads the map and a database's place (`null` without a place). If the map isn't active on any
+ * shard, it is written to all shards, which also completes an interrupted first start.
  *
  * @throws `BusinessApiError` with code `wrong_shard` if the database isn't that shard
  */
@@ -19,15 +18,15 @@ export function createPlaceReader(
 
   async function begin(shard: Shard): Promise<StoredPlace> {
     const begun = (await readPlaces()).find(isInForce)
-    // Read again, because once a map is active it is on all shards.
+    // Read again, because an active map is on all shards.
     const places = await readPlaces()
     const inForce = begun ?? places.find(isInForce)
     if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
     const first = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
     const blank = shards.find(({ name }, index) => places[index] === null && namesOf(first).includes(name))
     if (begun && blank) throw isBlank(blank)
-    // Shards are written in the order of their names. If two processes with different names start at the same time, the
-    // second one fails at the first shard.
+    // Write in name order. If two processes start at the same time with different names, the second one fails at the
+    // first shard.
     for (const version of [0, IN_FORCE]) {
       for (const each of shards.filter(({ name }) => first.slots.includes(name))) {
         const { slots, added } = first
@@ -85,7 +84,7 @@ function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null
   return named(shard, shard.store.shardPlace(first))
 }
 
-/** Distributes the slots evenly among the shards. */
+/** Distributes the slots evenly. */
 function spread(names: readonly string[]): readonly string[] {
   return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
 }

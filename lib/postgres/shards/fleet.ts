@@ -8,56 +8,47 @@ import { ownersOf } from './shard-keys.ts'
 import { createShardMap } from './shard-map.ts'
 import { isMoving, type OrganizationPlace, type StoredPlace } from './shard-place.ts'
 
-// The shards of a process. Before a shard is used for the first time, we check its place in the map once. If the
-// database is not the named shard, has lost its data or was given other names, it's rejected before anything is read or
-// written. A shard that can't be reached only affects calls that need it.
+// The shards of a process. Before a shard is first used, we check its place in the map, and reject a database that
+// isn't the named shard, has lost its data or was given other names, before reading or writing anything. An unreachable
+// shard only affects calls that need it.
 
-/** The results of all shards. */
+/** The combined results of all shards. */
 export interface Answers<Answer> {
   readonly answers: readonly Answer[]
-  /**
-   * The error of a shard that couldn't be reached, which means that the results are incomplete. `undefined`
-   * if there's none.
-   */
+  /** The error of an unreachable shard, in which case the results are incomplete. */
   readonly away: unknown
 }
 
-/**
- * Calls all shards at once. Throws errors other than `store_unavailable`, which is only thrown if no shard responds.
- */
+/** Calls all shards at once. `store_unavailable` is only thrown if no shard responds, any other error always. */
 export type AskAll = <Answer>(call: (store: PostgresStore) => Promise<Answer>) => Promise<Answers<Answer>>
 
-/** The shards of a process and the map. */
+/** A process's shards and map. */
 export interface Fleet {
   /** Sorted by name. */
   readonly shards: readonly Shard[]
   /**
-   * Finds the shard of an organization.
+   * Finds an organization's shard.
    *
    * @throws `BusinessApiError` with code `wrong_shard` if a database isn't the shard it's supposed to be, or
-   *   `store_unavailable` if the shard can't be reached when it's first used
+   * `store_unavailable` if the shard can't be reached on first use
    */
   locate(organizationId: string): Promise<Shard>
-  /** Calls one shard. If it can't be reached, the error has its name. */
+  /** Calls one shard. If the shard can't be reached, the error includes its name. */
   ask<Answer>(shard: Shard, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   /**
-   * Calls the shard of an organization. If the organization has moved, we update the map and call the new shard.
+   * Calls an organization's shard. If the organization has moved, updates the map and calls the new shard.
    *
    * @throws `BusinessApiError` with code `store_unavailable` while the organization is between two shards
    */
   askPlace<Answer>(organizationId: string, call: (store: PostgresStore) => Promise<Answer>): Promise<Answer>
   readonly askAll: AskAll
-  /**
-   * Finds the organizations of active keys on a shard, and updates the map.
-   *
-   * @param slots the slots encoded in the keys
-   */
+  /** Finds the organizations of active keys on a shard, and updates the map. `slots` are those encoded in the keys. */
   identify(
     shard: Shard,
     digests: readonly string[],
     slots?: readonly number[],
   ): Promise<ReadonlyMap<string, string>>
-  /** Finds the organization of a key. See `BusinessApiStore`. */
+  /** Finds a key's organization. See `BusinessApiStore`. */
   findKey(slot: number | null, lookUp: (shard: Shard) => Promise<string | null>): Promise<string | null>
 }
 
@@ -72,7 +63,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   /** Organizations whose shard was restored to a time before they moved there. */
   const lost = new Set<string>()
 
-  /** Runs `work` once per shard and shares the result with all callers. If it fails, the next caller runs it again. */
+  /** Runs `work` once per shard and shares the result. After a failure, the next caller runs it again. */
   function once<Answer>(
     begun: Map<Shard, Promise<Answer>>,
     work: (shard: Shard) => Promise<Answer>,
@@ -94,11 +85,11 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     return found
   })
 
-  /** Checks the place of a shard, and sends it any entries of the map it doesn't have. */
+  /** Checks a shard's place, and sends it any map entries that it's missing. */
   const enter = once(entries, async (shard) => {
     const own = (await read(shard))?.moved ?? {}
-    // A shard that was restored from a backup may have an outdated map, so we also read it from another one if that
-    // responds in time.
+    // A shard restored from a backup may have a stale map, so also read the map from another shard if one responds in
+    // time.
     const others = Promise.any(shards.filter((other) => other !== shard).map(read))
     await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
     const told: Record<string, OrganizationPlace> = {}
@@ -109,11 +100,11 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
       else told[organizationId] = [name, version]
     }
     if (missing.length === 0 && Object.keys(told).length === 0) return
-    // Read again because the organization may have moved here in the meantime.
+    // Read again, because the organization may have moved here in the meantime.
     const place = await named(shard, shard.store.shardPlace(null, { told }))
     for (const [organizationId, version] of missing) {
       const [, present] = place?.moved[organizationId] ?? ['', 0]
-      // An odd version closes the shard. It means that a move away from here was reverted but not completed.
+      // An odd version means that the shard is closed because reverting a move was interrupted.
       if (present < version && present % 2 === 0) lost.add(organizationId)
     }
   })
@@ -129,7 +120,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     }
   }
 
-  /** Reads the map. All shards have a copy, so we use the first response. */
+  /** All shards have a copy of the map, so the first response wins. */
   async function readMap(): Promise<void> {
     if (!map.slots)
       await Promise.any(shards.map(enter)).catch(({ errors }: AggregateError) => throwFirst(errors))
@@ -167,8 +158,8 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
         const learned = map.learned()
         const candidates = (slot !== null && map.namesOf(slot)) || names
         const organizationId = await firstFound([...candidates].map(async (name) => lookUp(shardNamed(name))))
-        // The organization may have moved in the meantime, from a shard that responded later to one that responded
-        // earlier. The shards tell us which organizations of a slot have moved.
+        // The organization may have moved in the meantime, from a shard that responded after the move to one that
+        // responded before. The shards report which organizations in a slot have moved.
         const isOver = slot === null ? isRepeat : map.learned() === learned
         if (organizationId !== null || isOver) return organizationId
       }
@@ -198,20 +189,17 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   }
 }
 
-/** Maximum time a shard's first call waits for another shard, in ms. */
+/** How long a shard's first call waits for another shard, in ms. */
 const OTHERS_MS = 1000
 
-/**
- * Waits for the first shard that has a key. If none has it, all of them must respond, because one that doesn't might
- * have it.
- */
+/** Resolves with the first result. `null` requires all shards to respond, since a missing one might have the key. */
 function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
   return new Promise((resolve, reject) => {
     const settled = looking.map(async (each) => {
       const found = await each
       if (found !== null) resolve(found)
     })
-    // A promise can only be settled once, so this has no effect if the key was found.
+    // Settling again is a no-op if the key was found.
     Promise.allSettled(settled)
       .then(() => Promise.all(settled))
       .then(() => resolve(null), reject)
@@ -226,7 +214,7 @@ function isLost(organizationId: string, { name }: Shard): BusinessApiError {
   )
 }
 
-/** Throws the first error that an operator must fix, or else the first error. */
+/** Throws the first error that an operator has to fix, otherwise the first error. */
 function throwFirst(errors: readonly unknown[]): never {
   throw errors.find((error) => !isStoreUnavailable(error)) ?? errors[0]
 }

@@ -10,13 +10,13 @@ import { isMoving, type OrganizationPlace } from './shard-place.ts'
 //
 //   close   d: (X, k+1, d), not here
 //   hold    a: (X, k+1, d), not here. Waits for all statements and transactions that have seen an earlier map
-//   copy    d: (X, k+2, d), here, and all rows of X from a single snapshot of a, in one transaction. Committing it is the move
+//   copy    d: (X, k+2, d), here, and all rows of X from one snapshot of a, in a transaction whose commit is the move
 //   tell    a and all other shards: (X, k+2, d), not here
 //   delete  a: all rows of X, in batches
 //
-// If the process is killed at any point, X is either closed or moved, and calling it again completes the move. Once the hold has
-// begun, moving X back to a reverts the move: d gets (X, k+2, a), which its primary key only allows if nothing was copied, and
-// then a gets (X, k+2, a), here.
+// If the process is killed at any point, X is either closed or moved, and another call completes the move. Once the
+// hold has begun, moving X back to a reverts the move: d gets (X, k+2, a), which its primary key only allows if nothing
+// was copied, and then a gets (X, k+2, a), here.
 
 /** The progress of a move. */
 export type MoveStep =
@@ -25,12 +25,9 @@ export type MoveStep =
 
 /** Options for {@link moveOrganization}. */
 export interface MoveOptions {
-  /** If `true`, the organization is only moved if it has no rows, i.e. it's new. Defaults to `false`. */
+  /** If `true`, the organization is only moved if it's new, i.e. has no rows. Defaults to `false`. */
   readonly isNew?: boolean | undefined
-  /**
-   * Maximum time to wait for transactions that started before the hold, in milliseconds. After that, the move is
-   * reverted. Defaults to 10,000.
-   */
+  /** How long to wait for earlier transactions before reverting the move, in milliseconds. Defaults to 10,000. */
   readonly holdMs?: number | undefined
   /** Called to report progress. */
   readonly onStep?: ((step: MoveStep) => void) | undefined
@@ -44,18 +41,18 @@ export interface MoveReport {
   readonly copied: number
   /** Number of rows deleted by this call. */
   readonly deleted: number
-  /** Shards that couldn't be reached. They get the new map when a process next uses them for the first time. */
+  /** Unreachable shards. Each gets the new map the next time a process starts using it. */
   readonly untold: readonly string[]
 }
 
 interface State {
-  /** The organization's shard and the version of its entry, which is 0 if it has none. */
+  /** The organization's shard and the entry's version, which is 0 if there's no entry. */
   readonly settled: OrganizationPlace
-  /** The shard that a move to has begun, or `null` if there's no move. */
+  /** The target of a move in progress, or `null`. */
   readonly begun: string | null
   /** If `true`, the organization's own shard is closed because reverting a move was interrupted. */
   readonly isClosed: boolean
-  /** The shard of the organization's slot. */
+  /** The slot's shard. */
   readonly ofSlot: string
 }
 
@@ -65,12 +62,12 @@ interface Site {
 }
 
 /**
- * Moves an organization to another shard, or continues an interrupted move. Calls for the organization fail with
- * `store_unavailable` in the meantime. Requires the privileges of the schema's owner.
+ * Moves an organization to another shard, or continues an interrupted move. In the meantime, calls for the organization
+ * fail with `store_unavailable`. Requires the privileges of the schema's owner.
  *
  * @param urls the connection strings of all shards by name
  * @throws `BusinessApiError` with code `wrong_shard` if the move isn't possible, or `store_unavailable` if it was
- *   reverted because of transactions that don't end
+ * reverted because of transactions that don't end
  */
 export async function moveOrganization(
   urls: ReadonlyMap<string, string>,
@@ -95,7 +92,7 @@ export async function moveOrganization(
 
 const HOLD_MS = 10_000
 
-/** Creates a move between shards that can be reached. */
+/** Creates a move between reachable shards. */
 function createMove(
   sites: readonly Site[],
   untold: readonly string[],
@@ -112,11 +109,7 @@ function createMove(
   const impossible = (reason: string): BusinessApiError =>
     new BusinessApiError(WRONG_SHARD, `Cannot move ${id} because ${reason}`)
 
-  /**
-   * Writes an entry, unless the shard has one with that version.
-   *
-   * @returns the name in the shard's entry
-   */
+  /** Writes an entry, unless the shard has one with that version. Returns the name in the shard's entry. */
   async function write({ sql }: Site, [name, version]: OrganizationPlace, isHere: boolean): Promise<string> {
     await insertEntry(sql, [name, version], isHere)
     const [entry] = await sql<{ name: string }[]>`
@@ -129,7 +122,7 @@ function createMove(
     [name, version]: OrganizationPlace,
     isHere: boolean,
   ): Promise<readonly unknown[]> {
-    // We don't rely on the server's default, because losing an entry would open a shard that is closed.
+    // Don't rely on the server's default, since losing an entry would open a closed shard.
     return sql`
       insert into business_api.shard_places (organization_id, name, version, is_here)
       select ${id}, ${name}, ${version}::bigint, ${isHere}::boolean from set_config('synchronous_commit', 'on', true)
@@ -199,8 +192,8 @@ function createMove(
     await origin.sql.begin('isolation level repeatable read read only', async (source) => {
       await target.sql.begin(async (sink) => {
         await sink`select business_api.lock_move(${id})`
-        // This comes first so that another call for the same move waits here and then finds it done. If the move was
-        // reverted, the version is already taken.
+        // This comes first so that another call for the same move waits here and then finds it done. After a revert,
+        // the version is already taken.
         if ((await insertEntry(sink, place, true)).length === 0) return
         await deleteRows(sink, 'delete_organization_part', id)
         rows = await copyRows(source, sink, id, (copied) => onStep({ step: 'copy', rows: copied }))
@@ -238,7 +231,7 @@ function createMove(
             throw impossible('it is not new: see organizations move')
           copied = await copy(origin, target, [to, version + 2])
         } catch (error) {
-          // The copy may have been committed after all, or a shard may be down. Calling it again continues the move.
+          // The copy may have been committed after all, or a shard may be down. Another call continues the move.
           await takeBack(target, settled).catch(() => {})
           throw error
         }

@@ -5,7 +5,7 @@ import { DELETED_TABLES } from '../organizations.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
 
-/** Maximum number of rows that are deleted at once. */
+/** Batch size for deletes. */
 const PART_LIMIT = 1000
 
 async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {
@@ -24,11 +24,7 @@ export async function hasRows(sql: Sql, id: string): Promise<boolean> {
   return false
 }
 
-/**
- * Deletes an organization's rows in batches until there are none left.
- *
- * @returns the number of rows
- */
+/** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */
 export async function deleteRows(
   sql: Sql | TransactionSql,
   routine: 'delete_organization_part' | 'delete_left_part',
@@ -60,7 +56,7 @@ interface Part {
 
 const RECORD_TABLES = `{${DELETED_TABLES.join()}}`
 
-/** Creates the days that exist on the source but not on the target. */
+/** Creates the source's days on the target. */
 export async function makeDays(source: Sql, target: Sql): Promise<void> {
   const [days] = await source<{ begins: string | null; ends: string | null }[]>`
     select extract(epoch from min(begins_at))::text as begins, extract(epoch from max(ends_at))::text as ends
@@ -72,12 +68,7 @@ export async function makeDays(source: Sql, target: Sql): Promise<void> {
     )`
 }
 
-/**
- * Copies all rows of an organization.
- *
- * @param onRows called with the number of rows so far
- * @returns the number of rows
- */
+/** Copies all of an organization's rows. Returns their number, and passes the number so far to `onRows`. */
 export async function copyRows(
   source: TransactionSql,
   sink: TransactionSql,
@@ -95,12 +86,12 @@ export async function copyRows(
   return rows
 }
 
-/** Makes sure that values are read the same way they're written, and that a policy that hides rows causes an error. */
+/** Makes values read the way they're written, and turns a policy that hides rows into an error. */
 const PLAIN = `set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
 
 /**
- * Copies an organization's rows of one table. We list the columns because tables may have them in a different order.
- * Generated columns are left out, and so is the transaction of the latest change, because here that's the copy itself.
+ * Copies an organization's rows in one table. Column order may vary between databases, so columns are listed. Skips
+ * generated columns, and also `changed_xid`, since the latest change is now the copy itself.
  */
 async function copyTable(
   source: TransactionSql,
@@ -120,7 +111,7 @@ async function copyTable(
     .unsafe(`copy (select ${columns} from ${name} where organization_id = ${literal}) to stdout`)
     .readable()
   const into = await sink.unsafe(`copy ${name} (${columns}) from stdin`).writable()
-  // Each row is one line, because COPY escapes line breaks in values as \n.
+  // COPY escapes line breaks in values, so each row is one line.
   const counted = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       onRows(chunk.filter((byte) => byte === LINE_BREAK).length)
@@ -128,8 +119,8 @@ async function copyTable(
     },
   })
   await pipeline(from, counted, into)
-  // postgres.js 3.4.9 leaves the socket paused if the last rows have filled the stream's buffer, and the connection
-  // would hang.
+  // postgres.js 3.4.9 leaves the socket paused if the last rows filled the stream's buffer, which would hang the
+  // connection.
   from._read(0)
 }
 

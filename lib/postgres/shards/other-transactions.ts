@@ -2,17 +2,13 @@ import type { Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { sleep } from '../../base/time.ts'
 
-/**
- * Waits for all transactions that may have read an earlier map to end.
- *
- * @throws with code `store_unavailable`
- */
+/** Waits for all transactions that may have read an earlier map. Throws `store_unavailable` after `holdMs`. */
 export async function awaitOthers(sql: Sql, holdMs: number): Promise<void> {
   const [now] = await sql<{ bound: string }[]>`
     select pg_snapshot_xmax(pg_current_snapshot())::text as bound`
   const bound = now?.bound ?? '0'
   for (const endsAt = performance.now() + holdMs; ; await sleep(POLL_MS)) {
-    // Any snapshot taken earlier has a lower xmin. We ignore vacuums, which have no user and don't read the map.
+    // Any earlier snapshot has a lower xmin. Vacuums don't count, since they have no user and don't read the map.
     const [state] = await sql<{ isOver: boolean; pids: string | null }[]>`
       with other as (
         select pid from pg_stat_activity
@@ -31,5 +27,5 @@ export async function awaitOthers(sql: Sql, holdMs: number): Promise<void> {
   }
 }
 
-/** Interval between two checks for other transactions, in ms. */
+/** Polling interval, in ms. */
 const POLL_MS = 20

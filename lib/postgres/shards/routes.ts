@@ -3,12 +3,12 @@ import type { EndpointRef } from '../../webhooks/claims.ts'
 import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
-// How a sharded store routes its methods. A call goes to the shard of the organization or API key in its first
-// argument. If that is a string, it's an organization ID in every part of the store. Methods without either have an
-// entry in WAYS, and don't compile without one. SHARDS.md has a table of them.
+// Routing for a sharded store's methods. A call goes to the shard of the organization or API key in its first argument.
+// If that is a string, it's an organization ID in every part of the store. Methods with neither don't compile without
+// an entry in WAYS. See SHARDS.md for the whole list.
 
 /**
- * The parts of a store that are routed. The installation isn't, because it belongs to a single database and its string
+ * The routed parts of a store. The installation isn't routed, because it belongs to a single database and its string
  * argument isn't an organization.
  */
 export type Slices = Omit<
@@ -17,10 +17,7 @@ export type Slices = Omit<
 >
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-/**
- * Methods (including optional ones) whose first argument may lack an organization or key. `watch` doesn't
- * call the database.
- */
+/** Methods whose first argument may lack an organization or key. `watch` doesn't call the database. */
 export type Unnamed<Slice> = {
   [Verb in Exclude<keyof NonNullable<Slice>, 'watch'>]-?: NonNullable<NonNullable<Slice>[Verb]> extends (
     first: infer First,
@@ -47,7 +44,7 @@ const WAYS: Ways = {
     identify: (askAll) => async (digests) => {
       const { answers, away } = await askAll(({ apiKeys }) => apiKeys.identify(digests))
       const found = new Map(answers.flatMap((each) => [...each]))
-      // If a digest wasn't found, it may belong to the shard that didn't respond.
+      // A missing digest may belong to the shard that didn't respond.
       if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
       return found
     },
@@ -93,7 +90,7 @@ function ofLoop(): () => Promise<never> {
   }
 }
 
-/** Joins the lists of all shards. If one couldn't be reached, its error is thrown after the others have finished. */
+/** Joins the lists of all shards. An unreachable shard's error is thrown after the others have finished. */
 async function join<Item>(asked: Promise<Answers<readonly Item[]>>): Promise<readonly Item[]> {
   const { answers, away } = await asked
   if (away !== undefined) throw away
@@ -116,11 +113,11 @@ export function sumOf<Numbers extends object>(
 }
 
 /**
- * Adds routing to all methods of a store or a transaction.
+ * Routes all methods of a store or transaction.
  *
  * @param route makes the call, using `on` to call a store for the organization of its key, or `whole` to call all
- *   shards. Its first argument is the call's organization, if any
- * @returns the routed parts of the store or transaction
+ * shards. The first argument is the call's organization, if any
+ * @returns the routed parts
  */
 export function routeVerbs<Store extends object>(
   store: Store,
@@ -156,7 +153,7 @@ function withHint([first, ...rest]: readonly unknown[], organizationHint = ''): 
   return [isKey ? { ...Object(first), organizationHint } : first, ...rest]
 }
 
-/** Returns the organization in a method's first argument, or `undefined` if there's none. */
+/** Returns the organization in a method's first argument, if any. */
 function ownerOf(first: unknown): string | undefined {
   if (typeof first === 'string') return first
   const { organizationId, organizationHint } = Object(first)

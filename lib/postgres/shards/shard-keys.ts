@@ -3,22 +3,22 @@ import { textArray } from '../statements/fragments.ts'
 import { askJson } from '../statements/statement.ts'
 import type { Entries } from './shard-place.ts'
 
-/** What a database knows about some API keys. */
+/** A database's information about some API keys. */
 export interface ShardKeys {
-  /** Keys of organizations that are on this database, including those that are moving away. */
+  /** Keys of organizations on this database, including those that are moving away. */
   readonly keys: readonly {
     readonly digest: string
     readonly organizationId: string
     readonly isActive: boolean
   }[]
-  /** Map entries of organizations in the requested slots, and of the owners of the requested keys. */
+  /** Map entries for organizations in the requested slots and for the owners of the requested keys. */
   readonly moved: Entries
 }
 
-/** The connection share for looking up API keys, because we don't know their organization yet. */
+/** The connection share for key lookups, since a key's organization isn't known yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
-/** Finds the owners of keys by their digests and the slots encoded in them. */
+/** Finds keys by digest, and map entries by the slots encoded in keys. */
 export function readShardKeys(
   database: Database,
   digests: readonly string[],
@@ -54,7 +54,7 @@ export function readShardKeys(
   )
 }
 
-/** Returns the organizations of the active keys, by digest. */
+/** Returns the organizations of active keys, by digest. */
 export function ownersOf(keys: ShardKeys['keys']): ReadonlyMap<string, string> {
   const inForce = keys.filter(({ isActive }) => isActive)
   return new Map(inForce.map(({ digest, organizationId }) => [digest, organizationId]))

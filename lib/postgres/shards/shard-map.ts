@@ -2,25 +2,22 @@ import { slotOf } from '../../access/slots.ts'
 import { type Entries, isMoving, type OrganizationPlace } from './shard-place.ts'
 
 /**
- * The shard map of a process, with the shard of each slot and of individual organizations. It's only as complete as
- * what the process has been told. Entries are never removed.
+ * A process's shard map, with the shard of each slot and of individual organizations, as far as the process has been
+ * told. Entries are never removed.
  */
 export interface ShardMap {
   /** The shard of each slot. `undefined` until a shard has been queried. */
   slots: readonly string[] | undefined
-  /** Adds all entries that are newer than the existing ones. */
+  /** Adds entries that are newer than the existing ones. */
   learn(entries: Entries): void
-  /** Number of entries learned so far. If it hasn't changed, neither has the map. */
+  /** Number of entries learned so far. As long as this stays the same, so does the map. */
   learned(): number
   entries(): Iterable<readonly [organizationId: string, place: OrganizationPlace]>
-  /** Version of an organization's entry, or 0 if it has none. */
+  /** Version of an organization's entry, or 0 if there is none. */
   versionOf(organizationId: string): number
   /** Name of an organization's shard, or of the next one while it's moving. */
   nameOf(organizationId: string): string | undefined
-  /**
-   * Names of the shards that may have API keys with this slot. `undefined` means all of them, because an organization
-   * of the slot is moving.
-   */
+  /** Names of the shards that may have keys with this slot. `undefined` means all, because of a move in progress. */
   namesOf(slot: number): ReadonlySet<string> | undefined
 }
 

@@ -1,27 +1,24 @@
 import type { RecordDatabase } from '../connection/database.ts'
 import { callFor } from '../statements/statement.ts'
 
-/** A database's place among the shards of an installation. */
+/** A database's place among an installation's shards. */
 export interface ShardPlace {
   /** Name of the shard. */
   readonly name: string
-  /** Version of the map. 0 during the first start, until all shards have it. */
+  /** Version of the map, or 0 during the first start until all shards have the map. */
   readonly version: number
-  /** The map, which is the name of the shard for each slot. It's the same on all shards and in all versions. */
+  /** The map: the shard name for each slot. Identical on all shards and in all versions. */
   readonly slots: readonly string[]
   /** Names of shards that were added later and have no slots. */
   readonly added: readonly string[]
 }
 
-/**
- * The shard of an organization. If the version is odd, the organization is moving there and isn't available
- * on any shard.
- */
+/** An organization's shard. With an odd version, the organization is moving there and isn't available on any shard. */
 export type OrganizationPlace = readonly [name: string, version: number]
 
 /** A place, along with the map's entries for individual organizations. */
 export interface StoredPlace extends ShardPlace {
-  /** All organizations that have moved away from their slot's shard, as far as this database knows. */
+  /** Organizations known to have moved away from their slot's shard. */
   readonly moved: Entries
 }
 
@@ -34,11 +31,10 @@ export function isMoving([, version]: OrganizationPlace): boolean {
 }
 
 /**
- * Reads the place of a database.
+ * Reads a database's place.
  *
- * @param first the place to assign if the database has none or an earlier version. Defaults to `null`,
- *   which assigns none
- * @param told entries of organizations on other shards to store in the database
+ * @param first the place to assign if the database has no place or an earlier version, or `null` (the default)
+ * @param told map entries to store for organizations on other shards
  * @returns `null` if the database has no place
  */
 export function readShardPlace(

@@ -9,14 +9,10 @@ export interface Shard<Own extends Service = Service> {
   readonly store: PostgresStore<Own>
 }
 
-/** Only lowercase, because names are used in variables, labels and paths. */
+/** Lowercase because names are used in variables, labels and paths. */
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
-/**
- * Reads the option `shards` and sorts it by name.
- *
- * @throws `TypeError`
- */
+/** Validates the option `shards` and sorts it by name. Throws a `TypeError`. */
 export function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
   const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
   if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
@@ -28,7 +24,7 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
   )
 }
 
-/** Adds the shard's name to the error if it can't be reached. */
+/** Adds the shard's name to the error if the shard can't be reached. */
 export async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer

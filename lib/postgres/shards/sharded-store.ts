@@ -12,24 +12,24 @@ import { routeVerbs, type Slices, sumOf } from './routes.ts'
 import type { Shard } from './shard.ts'
 
 /**
- * A store with several shards. Each shard is a PostgreSQL server that has all data of its organizations.
+ * A store with several shards. Each shard is a PostgreSQL server with all data of its organizations.
  *
  * @typeParam Own the service
  */
 export interface ShardedStore<Own extends Service = Service> extends BusinessApiStore, AsyncDisposable {
   readonly service: Own
   /**
-   * The shards, sorted by name. Use them for things that belong to a single shard, such as delivery loops. They reject
-   * organizations of other shards with `wrong_shard`.
+   * The shards, sorted by name. Use these for anything that belongs to a single shard, such as delivery loops.
+   * Organizations on other shards are rejected with `wrong_shard`.
    */
   readonly shards: readonly Shard<Own>[]
   /**
    * Returns an organization's shard, whose store you can use with `using(tx)` in your own transactions on that server.
-   * The first call in a transaction also checks the server. A call for an organization of another shard, or in a
+   * The first call in a transaction also checks the server. A call for an organization on another shard, or in a
    * transaction on another server, throws `wrong_shard` and writes nothing.
    *
-   * @throws `BusinessApiError` with code `store_unavailable` if the shard, or every shard, can't be reached before
-   *   its first use
+   * @throws `BusinessApiError` with code `store_unavailable` if the shard can't be reached before its first use, or no
+   * shard can
    */
   shardOf(organizationId: string): Promise<Shard<Own>>
   /** Closes the stores of all shards. See `PostgresStore.close`. */
@@ -37,9 +37,9 @@ export interface ShardedStore<Own extends Service = Service> extends BusinessApi
 }
 
 /**
- * Creates a store with several shards. Each organization lives on one of them, chosen by PostgreSQL's own partition
- * hash of the organization ID. No connections are opened yet. The first start writes the map to all shards. If you
- * later start with other names, the first call fails with `wrong_shard`.
+ * Creates a store with several shards. Each organization lives on one of them, chosen by PostgreSQL's partition hash of
+ * the organization ID. No connections are opened yet. The first start writes the map to all shards. If you later start
+ * with other names, the first call fails with `wrong_shard`.
  *
  * @param options.shards the store of each shard, by name. The order doesn't matter
  * @throws `TypeError` if a name is invalid or the stores have different services
@@ -67,7 +67,7 @@ export function createShardedStore<Own extends Service = Service>(options: {
   const slices: Slices = routeVerbs(stores[0] as Slices, async (owner, on, whole, first) => {
     const { keyDigest } = Object(first)
     if (owner === undefined && keyDigest === undefined) return whole(fleet.askAll)
-    // Without a hint, we look up the key first. If it doesn't exist, every shard rejects it.
+    // Without a hint, look up the key first. If there's no such key, every shard rejects it.
     const found = owner ?? (await fleet.findKey(null, (shard) => ownerOn(shard, keyDigest))) ?? ''
     return fleet.askPlace(found, (store) => on(store, found))
   })
@@ -144,7 +144,7 @@ function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['in
 
 const TAKEN = { outcome: 'already_exists', item: null } as const
 
-/** Returns a shard's store that rejects organizations of other shards. */
+/** Returns a shard's store that rejects organizations on other shards. */
 function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<Own> {
   const { name, store } = shard as Shard<Own>
   const { installation } = store

@@ -15,58 +15,49 @@ import { askEach, write } from './write.ts'
 
 // Every change is a single statement with these steps. The first one locks the record.
 //
-//   before       the current record, and `is_repeat` if an earlier attempt has already made this change
-//   after        the new record; no row if the change isn't allowed, or the current record if it's a retry
-//   represented  the representation of the new record
+//   before       the current record, with `is_repeat` if an earlier attempt has already made this change
+//   after        the new record; no row if the change isn't allowed, or the current record if this is a retry
+//   represented  the new record's representation
 //   reserved     reserves the idempotency key, with the representation as the reply
 //   written      updates the record
 //   published    writes the events, replacing their placeholders with values from the representation
 
-/** Values that are bound by every change, in addition to those of the resource. */
+/** Values bound by every change, in addition to the resource's own. */
 export interface ChangeValues extends WriteValues {
   readonly recordId: string
   /** JSON array of the states that allow the change, or `null` for any state. */
   readonly from: string | null
 }
 
-/** The result columns of a change, after those of every write. */
+/** A change's result columns, in addition to those of every write. */
 export type ChangeColumn = 'representation' | 'state' | 'reason'
 
 /** The steps and columns that differ between resources. */
 export interface ChangeParts {
   readonly of: RecordTable
-  /** The column that has the record's state. */
+  /** The column with the record's state. */
   readonly state: string
-  /** The steps from `before` to `after`, and those needed by the representation. Defaults to {@link afterIfAllowed}. */
+  /** The steps from `before` to `after`, plus any that the representation needs. Defaults to {@link afterIfAllowed}. */
   readonly after?: readonly string[]
-  /**
-   * SQL expression for the JSON text, based on the row of {@link ChangeParts.from}. Defaults to
-   * the table's representation.
-   */
+  /** SQL expression for the JSON string, using the row `from`. Defaults to the table's representation. */
   readonly representation?: string
   /** Defaults to `after`. */
   readonly from?: string
-  /** The assignments of the update, based on the row `after`. Defaults to all columns that can be changed. */
+  /** Assignments for the update, using the row `after`. Defaults to all changeable columns. */
   readonly set?: string
-  /**
-   * SQL condition that is true if there's nothing to update. By default, this is when the same change
-   * was applied before.
-   */
+  /** SQL condition that there's nothing to update. Defaults to whether the same change was applied before. */
   readonly isDone?: string
-  /** Additional steps that write. None by default. */
+  /** Additional steps that write. */
   readonly alongside?: readonly string[]
-  /** The events as `jsonb`, which may depend on `before` and `after`. Defaults to the events of the change. */
+  /** The events as `jsonb`, which may depend on `before` and `after`. Defaults to the change's events. */
   readonly events?: string
-  /** Additional values for placeholders that aren't in the representation, as `json`. */
+  /** `json` with more placeholder values, for those that aren't in the representation. */
   readonly facts?: string
-  /**
-   * The reason why a change is rejected even though the record's state allows it. `null` means it's because
-   * of the state.
-   */
+  /** The reason why a change is rejected despite the record's state, or `null` if the state is the reason. */
   readonly reason?: string
 }
 
-/** Builds the statements of a change. */
+/** Builds a change's statements. */
 export function defineChange<Values = unknown>({
   of,
   state,
@@ -113,10 +104,10 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/** Assignments that make an update visible to syncing clients. Every update of a record must include them. */
+/** Makes an update visible to syncing clients. Every update of a record must include these assignments. */
 export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
-/** How many of a record's latest changes we remember to detect retries. */
+/** Number of latest changes to remember per record, for detecting retries. */
 const LATEST_CHANGES = 10
 
 const WITH_THIS_CHANGE = `latest_changes = (array[@writeId::text] || before.latest_changes)[:${LATEST_CHANGES}]`
@@ -129,20 +120,19 @@ export function isAllowed(state: string): string {
   )`
 }
 
-/** Builds the step `after` of a change that simply sets the given columns if the record's state allows it. */
+/** Builds the step `after` for a change that sets the given columns if the record's state allows it. */
 export function afterIfAllowed(of: RecordTable, state: string): string {
   return `after as (select ${afterChange(columnsOf(of))} from before where ${isAllowed(state)})`
 }
 
 /**
- * Serializes `@set` as a JSON object of strings. We convert numbers to strings because NaN isn't valid in JSON, while
- * PostgreSQL can parse it and reject it.
+ * Serializes `@set` as a JSON object of strings, because NaN isn't a valid JSON number but PostgreSQL can reject it.
  */
 export function setOf(values: object): string {
   return JSON.stringify(values, (_, value) => (typeof value === 'number' ? String(value) : value))
 }
 
-/** Sends the statement of a change and returns its outcome. */
+/** Sends a change's statement and returns its outcome. */
 export function writeChange<Values, Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
@@ -173,7 +163,7 @@ export function writeChange<Values, Representation, Reason extends string = neve
   )
 }
 
-/** Creates the method that sets columns of a record. */
+/** Creates the method that sets a record's columns. */
 export function changeVerb<Changes extends object, Representation>(
   database: RecordDatabase,
   statements: WriteStatements<ChangeValues & { readonly set: string }, ChangeColumn>,

@@ -2,10 +2,10 @@ import { type BatchStatement, defineBatch } from './statement.ts'
 
 // Lists of changes. A transaction gets its ID with its first write but may commit much later, so IDs aren't in commit
 // order. However, every transaction below the oldest running ID (`floor`, the snapshot's xmin) has ended, so its writes
-// are visible. A pass therefore remembers the floor of its first page and then continues by (changed_xid, id). The next
-// pass starts at that floor, because any write that wasn't visible to the first page has an ID at or above it. Records
-// of a long transaction don't show up until it commits, and records changed in the meantime are repeated in every pass.
-// A pass that starts at a time goes by (updated_at, id) instead. A pass over all records is one of these.
+// are visible. A pass remembers the floor of its first page and then continues by (changed_xid, id). The next pass
+// starts at that floor, because any write that wasn't visible to the first page has an ID at or above it. A long
+// transaction's records don't show up until it commits, and records changed in the meantime are repeated in every pass.
+// A pass that starts at a time goes by (updated_at, id) instead, including a pass over all records.
 
 /** The columns of a page. See `AdmittedPage` in lib/access/admission.ts. */
 export type PageColumn = 'page' | 'next' | 'position'
@@ -17,7 +17,7 @@ export type PageStatement<Values> = BatchStatement<
   'page'
 >
 
-/** Builds the statement of a page. @param listed a subquery that returns one row with the page's columns */
+/** Builds a page's statement. @param listed a subquery that returns one row with the page's columns */
 export function definePage<Values>(listed: string): PageStatement<Values> {
   return defineBatch({
     answer: { page: 'listed.page', next: 'listed.next', position: 'listed.position' },
@@ -26,10 +26,10 @@ export function definePage<Values>(listed: string): PageStatement<Values> {
   })
 }
 
-/** Values of a page of changes by transaction. Transaction IDs are decimal numbers. */
+/** Values for a page of changes by transaction. Transaction IDs are decimal numbers. */
 export interface ChangesValues {
   readonly tableIdentity: string
-  /** The page starts after this record. If `id` is empty, it starts with the first record of the transaction. */
+  /** The page starts after this record, or with the transaction's first record if `id` is empty. */
   readonly xid: string
   readonly id: string
   /** `null` for the first page of a pass. */
@@ -38,7 +38,7 @@ export interface ChangesValues {
   readonly ceiling: string | null
 }
 
-/** Values of a page of changes by time. */
+/** Values for a page of changes by time. */
 export interface TimesValues {
   readonly time: string
   readonly id: string
@@ -48,9 +48,9 @@ export interface TimesValues {
 }
 
 /**
- * The statements for a list of changes. In their results, `next` is where the next page starts, or `null` on the last
- * page. `position` is where the next pass starts, or `null` if the given position belongs to another table, for example
- * after a restore.
+ * Statements for a list of changes. In their results, `next` is where the next page starts, or `null` on the last page.
+ * `position` is where the next pass starts, or `null` if the given position belongs to another table, for example after
+ * a restore.
  */
 export interface ChangesStatements {
   readonly changes: PageStatement<ChangesValues>
@@ -60,11 +60,7 @@ export interface ChangesStatements {
 /** The representations of all rows named `record`, joined into a JSON array. */
 export const JOINED = `'[' || coalesce(pg_catalog.string_agg(record.representation, ','), '') || ']'`
 
-/**
- * Builds the statements for a list of changes.
- *
- * @param rows the records, with the columns that all record tables have
- */
+/** Builds the statements for a list of changes. `rows` has the columns that all record tables have. */
 export function defineChanges(table: string, rows: string): ChangesStatements {
   return {
     changes: definePage(
@@ -106,14 +102,14 @@ export function defineChanges(table: string, rows: string): ChangesStatements {
 interface PageParts {
   readonly table: string
   readonly rows: string
-  /** More columns of the row `snapshot`. */
+  /** Additional columns for the row `snapshot`. */
   readonly snapshot: string
-  /** A condition that the position belongs to this table. */
+  /** Condition that the position belongs to this table. */
   readonly isSameTable: string
-  /** The column to sort by before the ID. */
+  /** The sort column before the ID. */
   readonly key: string
   /**
-   * The page starts after this value. It's in a subquery so PostgreSQL doesn't expect a cheaper plan for a known value.
+   * The page starts after this value, in a subquery so that PostgreSQL doesn't expect a cheaper plan for a known value.
    */
   readonly after: string
   /** Builds the condition that a row is part of the pass, given the row's name and a dot. */

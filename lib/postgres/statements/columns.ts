@@ -9,10 +9,10 @@ import type { Value } from './statement.ts'
 
 // Parts of statements that are derived from a table's columns. A new record's parameters are named after its columns.
 
-/** The columns of a new record, as values of a statement. */
+/** A new record's columns, as parameter values. */
 export type ColumnValues = Readonly<Record<string, Value>>
 
-/** Returns the column values of a new record. */
+/** Returns a new record's column values. */
 export function valuesOf(columns: readonly NamedColumn[], record: object): ColumnValues {
   const values: Record<string, Value> = {}
   for (const { field, name } of columns) {
@@ -22,7 +22,7 @@ export function valuesOf(columns: readonly NamedColumn[], record: object): Colum
   return values
 }
 
-/** Builds the expression for a column of a new record. */
+/** Builds the expression for a new record's column. */
 export function given({ name, type }: NamedColumn): string {
   return type === 'text' ? `@${name}::text` : `@${name}::text::${type}`
 }
@@ -33,9 +33,9 @@ export function namesOf(columns: readonly NamedColumn[], of = ''): string {
 }
 
 /**
- * Builds the insert of a new record. Nothing is written if the record already exists.
+ * Builds the insert for a new record, which is a no-op if the record already exists.
  *
- * @param from the step that has no row if nothing may be written
+ * @param from a step that has no row if nothing may be written
  * @param replaced SQL to use instead of the given values, by column name
  */
 export function insertInto(
@@ -53,7 +53,7 @@ export function insertInto(
 }
 
 /**
- * Builds the columns of a record after a change. Each one has the new value if given, otherwise the old one.
+ * Builds a record's columns after a change, each with the new value if given, or else the old one.
  *
  * @param replaced SQL to use instead, by column name
  */
@@ -69,12 +69,7 @@ export function afterChange(
   return after.join(', ')
 }
 
-/**
- * Builds a column of the changed record, using the new value if it's given and the old one otherwise. A retry always
- * keeps the current value.
- *
- * @param field its name in `@set`, which is a JSON object of strings
- */
+/** Builds a column with the new value if `field` is in `@set`, or else the old one. A retry keeps the current value. */
 function orBefore(column: string, field: string, type: ColumnType): string {
   return `
     case
@@ -83,7 +78,7 @@ function orBefore(column: string, field: string, type: ColumnType): string {
     end as ${column}`
 }
 
-/** Builds the assignments of a change from a row. @param also names of columns that the change computes itself */
+/** Builds a change's assignments from a row. @param also names of columns that the change computes itself */
 export function assign(
   columns: readonly NamedColumn[],
   { row = 'after', also = [] }: { readonly row?: string; readonly also?: readonly string[] } = {},
@@ -94,7 +89,7 @@ export function assign(
     .join(', ')
 }
 
-/** Builds the representation of a row. @param more additional arguments of the function, by name */
+/** Builds a row's representation. @param more additional arguments for the function, by name */
 export function represent(
   table: RecordTable,
   row: string,

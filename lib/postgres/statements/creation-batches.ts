@@ -12,13 +12,13 @@ export type CreationBatch = FixedStatement<BatchValues, 'outcomes' | 'due'>
 
 interface BatchValues {
   readonly organizationId: string
-  /** JSON array with the named values of each creation. */
+  /** JSON array with each creation's named values. */
   readonly creations: string
   /** `null` in a transaction. */
   readonly lockTimeout: string | null
 }
 
-/** The parts of a creation's statement that are specific to each record. */
+/** The parts of a creation's statement that depend on the record. */
 interface CreationParts {
   readonly table: string
   readonly columns: readonly NamedColumn[]
@@ -31,7 +31,7 @@ interface CreationParts {
  * Builds the statement that creates several records of one organization. It has the same parts as the statement for a
  * single record, but uses each record's values instead of parameters.
  *
- * @param statement the one for a single creation
+ * @param statement the statement for a single creation
  */
 export function defineCreationBatch(
   { parameters }: { readonly parameters: readonly string[] },
@@ -74,7 +74,7 @@ export function defineCreationBatch(
   })
 }
 
-/** Parameters that are the same for all creations. */
+/** Parameters shared by all creations. */
 const SHARED: ReadonlySet<string> = new Set(['organizationId', 'lockTimeout'])
 
 /** If a batch has the same creation more than once, its events are only published once. */
@@ -83,42 +83,37 @@ const FIRST_OF_EACH_RECORD =
 
 const HAS_GONE_ON = `case when ${GONE_ON} then '1' else '0' end`
 
-/** Maximum number of running statements per organization. While the first one commits, the second one is filled. */
+/** Maximum number of running statements per organization. The next batch fills up while the previous batch commits. */
 const UNDER_WAY_MAX = 2
-/** Maximum number of creations in a statement. */
+/** Maximum number of creations per statement. */
 const CREATIONS_MAX = 16
-/**
- * Maximum time in ms that a batch waits for the lock on an idempotency key, and that the next batch waits for creations
- * that are sent on their own.
- */
+/** Maximum wait for an idempotency key's lock, and for separately sent creations before the next batch, in ms. */
 const LOCK_MS = 100
 
-/** A statement that creates one record, along with its variant for several. */
+/** A statement that creates one record, with a variant for several records. */
 export interface CreationStatement<Values, Column extends string> extends FixedStatement<Values, Column> {
   readonly batch: CreationBatch
 }
 
-/** A creation waiting to be sent. */
 interface Waiting<Values, Column extends string> {
   readonly values: Values & { readonly [Name in keyof Values]: Value }
   readonly wait: StatementWait
-  /** In milliseconds on the monotonic clock. */
+  /** Monotonic timestamp, in milliseconds. */
   readonly askedAt: number
   resolve(answer: ResultColumns<Column, never> | Promise<ResultColumns<Column, never>>): void
   reject(error: unknown): void
 }
 
-/** The creations of an organization. */
 interface Queue<Values, Column extends string> {
   readonly waiting: Waiting<Values, Column>[]
   underWay: number
 }
 
 /**
- * Creates the batches of a creation. Each organization can have two running statements, and creations that arrive in
- * the meantime share the next one. That way, an organization that creates many records needs just one transaction for
- * up to 16 of them, and never waits for a lock of another organization. If a batch fails, its creations are sent one by
- * one, which is fine because they're all safe to repeat.
+ * Creates batches for a creation. Each organization can have two running statements, and creations that arrive in the
+ * meantime share the next statement. An organization that creates many records needs just one transaction for up to 16
+ * records, and never waits for another organization's lock. If a batch fails, its creations are sent separately, which
+ * is safe because creations are idempotent.
  */
 export function createCreationBatches<Values extends object, Column extends string>(
   database: RecordDatabase,
@@ -150,7 +145,7 @@ export function createCreationBatches<Values extends object, Column extends stri
     if (queue.underWay === 0) queues.delete(organizationId)
   }
 
-  /** Rejects a creation whose caller has stopped waiting, because it must not be written. */
+  /** Rejects a creation whose caller has stopped waiting, since it must not be written. */
   function isInTime({ wait, askedAt, reject }: Waiting<Values, Column>): boolean {
     // Timers may fire up to a millisecond early.
     const isInTime = leftOf(wait, askedAt) >= 1
@@ -167,11 +162,11 @@ export function createCreationBatches<Values extends object, Column extends stri
       resolve(answer)
       return answer
     })
-    // If a creation is waiting for a lock, the others don't have to wait any longer than this.
+    // Limits how long a creation that waits for a lock can delay the others.
     await withDeadline(Promise.allSettled(sent), LOCK_MS, () => {})
   }
 
-  /** Returns `false` if the statement failed. The creation that caused it gets the error when it's sent on its own. */
+  /** Returns `false` if the statement failed. The creation at fault gets the error when it's sent separately. */
   async function sendTogether(
     organizationId: string,
     creations: readonly Waiting<Values, Column>[],
@@ -195,7 +190,7 @@ export function createCreationBatches<Values extends object, Column extends stri
   return (organizationId, values, wait) =>
     new Promise((resolve, reject) => {
       const queue = queueOf(organizationId)
-      // An organization that uses less than its fair share of the queue is never rejected because of the others.
+      // An organization using less than its fair share of the queue is never rejected because of others.
       if (queue.waiting.length * queues.size >= pending) limits.rejectBeyond(pending)
       pending++
       queue.waiting.push({ values, wait, askedAt: performance.now(), resolve, reject })
@@ -204,7 +199,6 @@ export function createCreationBatches<Values extends object, Column extends stri
     })
 }
 
-/** Returns the remaining time of a creation in milliseconds. */
 function leftOf({ atMostMs = Number.POSITIVE_INFINITY }: StatementWait, askedAt: number): number {
   return atMostMs - (performance.now() - askedAt)
 }

@@ -21,16 +21,13 @@ import { askEach, type WriteAsks, write } from './write.ts'
 type NewValues = CreationValues & ColumnValues
 type OfKey = { readonly apiKeyId: string }
 
-/** The statements of a creation, either by the host's own code or by an API key. */
+/** A creation's statements, with and without an idempotency key. */
 export interface CreationWrites<Values extends object, Column extends string> {
   readonly keyed: CreationStatement<Values & KeyValues, Column | OutcomeColumn>
   readonly keyless: CreationStatement<Values, Column | OutcomeColumn>
 }
 
-/**
- * The statements of a creation. There are separate ones for the host's own code, because only API roles are allowed to
- * read API keys.
- */
+/** A creation's statements. The host's own code has separate ones, because only API roles may read API keys. */
 export interface CreationStatements<Column extends string> {
   readonly columns: readonly NamedColumn[]
   readonly ofHost: CreationWrites<NewValues, Column>
@@ -38,8 +35,8 @@ export interface CreationStatements<Column extends string> {
 }
 
 /**
- * A condition that the write's API key is active, because it may have been revoked since it was checked. We don't use
- * `exists` because PostgreSQL would turn it into a join, planned for a table that was empty at the time.
+ * Condition that the write's API key is active, since it may have been revoked after the check. We don't use `exists`
+ * because PostgreSQL would turn it into a join, planned for a table that was empty at the time.
  */
 export const IS_IN_FORCE = `((
   select true from business_api.api_keys key
@@ -49,10 +46,10 @@ export const IS_IN_FORCE = `((
 ) is not null)`
 
 /**
- * Builds the statements of a creation.
+ * Builds a creation's statements.
  *
  * @param condition whether the record may be written. Can't have its own steps. Defaults to always
- * @param answer additional result columns, which can't have their own steps either. None by default
+ * @param answer additional result columns, which can't have their own steps either
  */
 export function defineCreation<Column extends string = never>(
   table: string,
@@ -88,14 +85,13 @@ export function defineCreation<Column extends string = never>(
   }
 }
 
-/** How a creation is sent and its outcome is read. */
 interface CreationVerb<NewRecord, Column extends string, Refusal> {
   readonly statements: CreationStatements<Column>
-  /** Returns the column values. Defaults to the fields of the record. */
+  /** Returns the column values. Defaults to the record's fields. */
   valuesOf?(record: NewRecord): ColumnValues
   /** Returns the reason why nothing was written even though the idempotency key is free. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-  /** See {@link createCreationBatches}. If `null`, each creation is sent on its own. */
+  /** See {@link createCreationBatches}. If `null`, each creation is sent separately. */
   readonly limits: WaitLimits | null
 }
 

@@ -3,8 +3,8 @@ import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
 import { textArray } from './fragments.ts'
 
-// Selects the deliveries that match a filter, using the indexes of the delivery log. The cost depends on how many
-// deliveries are selected, not on the size of the table.
+// Selects deliveries by filter, using the delivery log's indexes. The cost depends on the number of selected
+// deliveries, not on the size of the table.
 
 /** Selects an organization's deliveries, latest ID first. */
 export interface DeliverySelection {
@@ -12,13 +12,13 @@ export interface DeliverySelection {
   readonly filter: DeliveryFilter
   /** Maximum number of deliveries. */
   readonly limit: number
-  /** If set, only deliveries with smaller IDs are selected. Defaults to `null`. */
+  /** If set, only deliveries with lower IDs are selected. */
   readonly before?: string | null
-  /** If `true`, deliveries of removed endpoints are excluded. Defaults to `false`. */
+  /** If `true`, deliveries to removed endpoints are excluded. Defaults to `false`. */
   readonly isRecoverable?: boolean
 }
 
-/** Builds a table with the delivery that has this ID. */
+/** Builds a table with the delivery with this ID. */
 export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fragment {
   return sql`(
     select delivery.* from business_api.list_open_deliveries(${organizationId}::text, '{}', ${id}, ${id} || '!', 1) as delivery
@@ -29,9 +29,9 @@ export function deliveryOfId(sql: Sql, organizationId: string, id: Fragment): Fr
 }
 
 /**
- * Builds a table of the selected deliveries, which may have more rows than the limit. Without a filter, we scan the log
- * by primary key. With a filter, each state and endpoint is a separate index range, and the limit is applied to each of
- * them, so we never read more than the whole selection might need.
+ * Builds a table of the selected deliveries, possibly with more rows than the limit. Without a filter, the log is
+ * scanned by primary key. With a filter, each state and endpoint is a separate index range with its own limit, so we
+ * never read more than the whole selection might need.
  */
 export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter, isRecoverable = false } = selection
@@ -65,15 +65,11 @@ function selected(sql: Sql, selection: DeliverySelection): Fragment {
     ${organizationId}::text, ${JSON.stringify(filter)}::text::jsonb, ${firstId}::text, ${endId}::text, ${limit}::int`
 }
 
-/** Returns whether a filter selects deliveries by their events. */
 function isOfEvents({ eventId, subjectId }: DeliveryFilter): boolean {
   return eventId !== undefined || subjectId !== undefined
 }
 
-/**
- * Selects the deliveries of an event or of all of a record's events. There's only one for each endpoint and event, so
- * we read them all.
- */
+/** Selects all deliveries of an event, or of a record's events, since there's only one per endpoint and event. */
 function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   const { organizationId, filter } = selection
   if (filter.subjectId !== undefined) {
@@ -90,15 +86,12 @@ function selectOfEvents(sql: Sql, selection: DeliverySelection): Fragment {
   )`
 }
 
-/**
- * Tolerance for rows that weren't written by `insert_events`, which uses the same time for a delivery's
- * ID and `created_at`.
- */
+/** Tolerance for rows not written by `insert_events`, which uses the same time for a delivery's ID and `created_at`. */
 const LATE_ID_MS = 5 * 60 * 1000
 
 /**
- * Returns the first ID of a selection and the one after the last. An ID starts with a time. That time may be later than
- * `created_at`, which is the start of the transaction, but is never earlier.
+ * Returns a selection's first ID, and the one after the last. The time in an ID may be later than `created_at`, which
+ * is the start of the transaction, but is never earlier.
  */
 function idsOf({ filter: { since, until }, before = null }: DeliverySelection): {
   readonly firstId: string
@@ -117,15 +110,15 @@ export function findEvents(sql: Sql, organizationId: string, eventIds: readonly 
 }
 
 /**
- * Builds a table of an event's deliveries. It's for statements with a single event, where PostgreSQL only plans for
- * that event's day. That way a new session doesn't have to plan for all days.
+ * Builds a table of an event's deliveries, for statements with a single event. PostgreSQL only plans for that event's
+ * day, so a new session doesn't have to plan for all days.
  */
 export function deliveriesOfOne(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_events(${row}.organization_id, array[${row}.id], array[${row}.delivery_prefix])`
 }
 
-/** Builds a table of an event's deliveries. It's for statements with many events. */
+/** Builds a table of an event's deliveries, for statements with many events. */
 export function deliveriesOf(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_event(${row}.organization_id, ${row}.id, ${row}.delivery_prefix)`

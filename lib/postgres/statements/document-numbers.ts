@@ -21,23 +21,22 @@ type NumberedCreation = Creation<{
   readonly minorUnits?: number
 }>
 
-/** Values for creating a record with a number. */
 interface NumberedValues extends CreationValues {
-  /** If `null`, the next number of `series` is used. */
+  /** If `null`, the next number in `series` is used. */
   readonly number: string | null
   readonly series: string | null
 }
 
 type NumberedColumn = 'number' | 'isTaken'
 
-/** Statements for creating a record with a number. */
+/** Statements for creating a numbered record. */
 export interface NumberedStatements {
   readonly columns: readonly NamedColumn[]
   readonly create: WriteStatements<NumberedValues & ColumnValues, NumberedColumn>
   readonly entry: EntryStatement
 }
 
-/** Builds the statements for creating a record with a number. */
+/** Builds the statements for creating a numbered record. */
 export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   const table = `business_api.${recordTable.table}`
   const columns = columnsOf(recordTable)
@@ -45,13 +44,13 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
     columns,
     create: defineWrite((reserve) => ({
       steps: [
-        // A number that hasn't been assigned yet is null, so it never matches.
+        // An unassigned number is null, so it never matches.
         `taken as (
           select 1 as one from ${table}
           where organization_id = @organizationId::text and number = @number::text and id <> @writeId::text
         )`,
         reserve({ condition: 'not exists (select 1 from taken)' }),
-        // We only pick the number after the key has been reserved, to avoid gaps from numbers that end up unused.
+        // Pick the number only after reserving the key, to avoid gaps from unused numbers.
         `numbered as (
           select case
             when @number::text is not null then @number::text
@@ -81,7 +80,7 @@ export function defineNumbered(recordTable: RecordTable): NumberedStatements {
   }
 }
 
-/** Creates a record with a number. */
+/** Creates a numbered record. */
 export function createNumbered(
   database: RecordDatabase,
   creation: NumberedCreation,

@@ -3,18 +3,16 @@ import { snakeCase } from '../../resources/columns.ts'
 import { ENDPOINT_CHOICES } from '../../webhooks/endpoint-choices.ts'
 import { isoTimestamp } from './fragments.ts'
 
-// Parts of statements about webhook endpoints.
-
-/** Builds the endpoint from a step's only row as JSON text. Null if the step has no row. */
+/** Builds the endpoint in a step's only row as a JSON string. Null if there's no row. */
 export function one(sql: Sql, step: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
 }
 
 /**
- * Builds the first steps of a change: `locked` is the endpoint, and `before` additionally has `is_repeat`. Because of
- * the lock, a change that had to wait for another one sees its result.
+ * Builds the first steps of a change: `locked` is the endpoint, and `before` adds `is_repeat`. Because of the lock, a
+ * change that had to wait for another one sees its result.
  *
- * @param isRepeat the condition that the same change was already made by an earlier attempt
+ * @param isRepeat the condition that an earlier attempt already made the same change
  */
 export function before(sql: Sql, organizationId: string, endpointId: string, isRepeat: Fragment): Fragment {
   return sql`
@@ -26,14 +24,14 @@ export function before(sql: Sql, organizationId: string, endpointId: string, isR
     before as (select locked.*, ${isRepeat} as is_repeat from locked)`
 }
 
-/** Builds the source `present`, which is the row of a step or, if the step changed nothing, the current endpoint. */
+/** Builds the source `present`: the step's row or, if nothing changed, the current endpoint. */
 export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
   const changed = sql.unsafe(step)
   return sql`
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
-/** Builds the step that deletes the rate of an endpoint. The endpoint is given as a row name or a subquery. */
+/** Builds the step that deletes an endpoint's rate. The endpoint is a row name or a subquery. */
 export function forgetRate(sql: Sql, row: string): Fragment {
   return sql`
     forgotten as (
@@ -50,7 +48,7 @@ export function isEndpoint(sql: Sql, organizationId: string, endpointId: string)
 /** The settings an organization can choose, as columns named like the fields. */
 const CHOICES = ENDPOINT_CHOICES.map(({ name, field }) => `${name} as "${field}"`).join(', ')
 
-/** Builds the columns of an endpoint that administrators can see. */
+/** Builds the endpoint columns that administrators can see. */
 export function columns(sql: Sql): Fragment {
   return sql`
     id, ${sql.unsafe(CHOICES)}, version, header_names as "headerNames", state, disabled_reason as "disabledReason",
@@ -60,13 +58,10 @@ export function columns(sql: Sql): Fragment {
     ${isoTimestamp(sql, 'created_at')} as "createdAt"`
 }
 
-/** Columns of an endpoint that are set by `update`. */
+/** Columns set by `update`. */
 const CHANGED = [...ENDPOINT_CHOICES.map(({ name }) => name), 'header_names', 'sealed_headers'].join(', ')
 
-/**
- * Builds the assignments of given columns, see {@link rowOf}. Other columns are kept. If anything changes, so
- * does the version.
- */
+/** Builds assignments for the given columns (see {@link rowOf}) and increments the version if anything changes. */
 export function assign(sql: Sql, row: string): Fragment {
   return sql`
     (${sql.unsafe(CHANGED)}, version) = (
@@ -75,7 +70,7 @@ export function assign(sql: Sql, row: string): Fragment {
     )`
 }
 
-/** Builds an array with the names of the fields that differ between the rows `before` and `changed`. */
+/** Builds an array with the names of fields that differ between `before` and `changed`. */
 export function changedFields(sql: Sql): Fragment {
   const fields = [...ENDPOINT_CHOICES, { field: 'headers', name: 'sealed_headers' }].map(
     ({ field, name }) => `case when before.${name} is distinct from changed.${name} then '${field}' end`,
@@ -83,7 +78,7 @@ export function changedFields(sql: Sql): Fragment {
   return sql`array_remove(array[${sql.unsafe(fields.join(', '))}], null)`
 }
 
-/** Serializes fields of an endpoint as JSON with column names. */
+/** Serializes an endpoint's fields as JSON with column names. */
 export function rowOf(fields: object): string {
   return JSON.stringify(
     Object.fromEntries(Object.entries(fields).map(([field, value]) => [snakeCase(field), value])),

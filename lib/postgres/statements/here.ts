@@ -1,10 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 
-// Every statement of an organization checks in its last column that the organization is on this database. If it has
-// moved to another shard, the statement fails without writing anything, which means that the caller's map is outdated.
-// This takes no additional round trip and works for all statements and roles, behind poolers and in the host's
-// transactions. It costs one index lookup, and the index is empty on a single server. It's a string and not an SQL
-// function because PostgreSQL doesn't inline functions that have a subquery.
+// In its last column, every statement of an organization checks that the organization is on this database. If it has
+// moved to another shard, the caller's map is stale, and the statement fails without writing anything. This takes no
+// extra round trip and works for all statements and roles, behind poolers and in the host's transactions. It costs one
+// index lookup, and the index is empty on a single server. PostgreSQL doesn't inline functions with a subquery, so this
+// is a string and not an SQL function.
 
 const BEFORE_ID = `case when (
   select place.is_here from business_api.shard_places place where place.organization_id = `
@@ -13,11 +13,7 @@ const BEFORE_REJECTION = ` order by place.version desc limit 1
 const BEFORE_ANSWER = ') else '
 const END = ' end'
 
-/**
- * Builds an expression that returns `answer` if the organization is on this database, and fails otherwise (see above).
- *
- * @param organizationId an expression of type text
- */
+/** Builds an expression that returns `answer` if the organization, a text expression, is here, and fails otherwise. */
 export function ifHere(organizationId: string, answer: string): string {
   return BEFORE_ID + organizationId + BEFORE_REJECTION + organizationId + BEFORE_ANSWER + answer + END
 }
@@ -29,10 +25,7 @@ export function ifHereIn(sql: Sql, organizationId: string, answer: Fragment): Fr
     ${sql.unsafe(BEFORE_ANSWER)}${answer}${sql.unsafe(END)}`
 }
 
-/**
- * Builds a condition for work that spans all organizations. It excludes rows that an organization left behind
- * when it moved.
- */
+/** Builds a condition for work across organizations that excludes rows of organizations that have moved away. */
 export function isNotElsewhere(sql: Sql, table: string): Fragment {
   return sql`(
     select place.is_here from business_api.shard_places place

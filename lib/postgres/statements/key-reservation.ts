@@ -3,7 +3,7 @@ import type { Creation, KeyReservation } from '../../writes/creation.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { defineStatement, type FixedStatement, type StatementParts } from './statement.ts'
 
-// Steps that are used in the statements of all writes.
+// Steps used by all writes.
 
 /** A creation or change that reserves an idempotency key. */
 export interface KeyHolder {
@@ -13,7 +13,7 @@ export interface KeyHolder {
   readonly atMostMs?: number | undefined
 }
 
-/** Values of an idempotency key. */
+/** An idempotency key's values. */
 export interface KeyValues {
   readonly operation: string
   readonly idempotencyKey: string
@@ -23,14 +23,14 @@ export interface KeyValues {
   readonly lockTimeout: string | null
 }
 
-/** Returns the values of an idempotency key. */
+/** Returns an idempotency key's values. */
 export function keyValuesOf(idempotency: Omit<KeyReservation, 'reply'>): KeyValues {
   const { operation, key, fingerprint, windowMs, waitMs } = idempotency
   const lockTimeout = waitMs === null ? null : String(Math.ceil(waitMs))
   return { operation, idempotencyKey: key, fingerprint, windowMs, lockTimeout }
 }
 
-/** Values that are bound by the statement of every write, in addition to those of the record. */
+/** Values bound by every write, in addition to the record's own. */
 export interface WriteValues {
   readonly organizationId: string
   /** An ID that lets a retry recognize its own idempotency key entry. */
@@ -39,16 +39,16 @@ export interface WriteValues {
   readonly events: string
 }
 
-/** Values of a simple creation. */
+/** Values for a simple creation. */
 export interface CreationValues extends WriteValues {
-  /** The response for replays. `null` if there's no idempotency key. */
+  /** The response for replays, or `null` without an idempotency key. */
   readonly reply: string | null
 }
 
 /**
- * Serializes the events that are written along with a record. IDs that were generated for an event are marked as new.
- * We don't have to look those up, because the record's statement can't write the event twice. IDs may have another
- * format if the host sets the `ids` option.
+ * Serializes the events written along with a record. Newly generated IDs are marked so that they aren't looked up,
+ * which is safe because the record's statement can't write the event twice. IDs may have another format if the host
+ * sets the `ids` option.
  */
 export function eventsOf(events: readonly EventRecord[]): string {
   return JSON.stringify(
@@ -56,22 +56,22 @@ export function eventsOf(events: readonly EventRecord[]): string {
   )
 }
 
-/** Returns the values of a simple creation. */
+/** Returns the values for a simple creation. */
 export function creationValues(creation: Creation<unknown>, writeId: string): CreationValues {
   const { organizationId, events, idempotency } = creation
   return { organizationId, writeId, events: eventsOf(events), reply: idempotency?.reply ?? null }
 }
 
-/** Result columns of every write: whether it was executed, and the number of due deliveries. */
+/** Every write's result columns: whether it was executed, and the number of due deliveries. */
 export type OutcomeColumn = 'hasGoneOn' | 'due'
 
-/** The statement of a write, with and without an idempotency key. */
+/** A write's statement, with and without an idempotency key. */
 export interface WriteStatements<Values, Column extends string> {
   readonly keyed: FixedStatement<Values & KeyValues, Column | OutcomeColumn>
   readonly keyless: FixedStatement<Values, Column | OutcomeColumn>
 }
 
-/** Builds the step `reserved`, see {@link defineWrite}. */
+/** Builds the step `reserved`. See {@link defineWrite}. */
 export type Reserve = (about?: {
   readonly condition?: string
   readonly reply?: string
@@ -83,13 +83,13 @@ export type Reserve = (about?: {
 export type WriteParts<Column extends string = never> = StatementParts<Column, never>
 
 /**
- * Builds the statements of a write.
+ * Builds a write's statements.
  *
- * @param parts is called with a function that builds the step `reserved`. That step has a row with the `write_id` if
- *   the write may be executed, and no row if another creation or change has the idempotency key. Expired entries are
- *   taken over, and an entry of the same write comes from an earlier attempt whose result was lost. If two writes use
- *   the same key, the primary key makes the second one wait for the first. The key is only reserved if `condition` is
- *   true. `reply` is the response for replays
+ * @param parts called with a function that builds the step `reserved`, which has a row with the `write_id` if the write
+ * may be executed, and no row if another creation or change has the idempotency key. Expired entries are taken over,
+ * and an entry with the same write ID comes from an earlier attempt whose result was lost. If two writes use the same
+ * key, the primary key makes the second one wait for the first. The key is only reserved if `condition` is true.
+ * `reply` is the response for replays
  */
 export function defineWrite<Values, Column extends string = never>(
   parts: (reserve: Reserve) => WriteParts<Column>,
@@ -104,7 +104,7 @@ export function defineWrite<Values, Column extends string = never>(
   }
 }
 
-/** A condition that the write is executed. Must come after the step `reserved`. */
+/** Condition that the write is executed. Must come after the step `reserved`. */
 export const GONE_ON = 'exists (select 1 from reserved where reserved.write_id = @writeId::text)'
 
 /** Builds a result column that is only evaluated if the write isn't executed. */
@@ -112,7 +112,7 @@ export function unlessGoneOn(condition: string): string {
   return `case when not ${GONE_ON} then ${condition}::text end`
 }
 
-/** The result columns of every write, based on the steps. */
+/** Every write's result columns, based on the steps. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',
@@ -121,8 +121,7 @@ export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
 /**
  * Builds the step `published`, which writes the events and counts the due deliveries.
  *
- * @param source the step that wrote the record. If it has no row, an earlier attempt has written both the record and
- *   the events
+ * @param source the step that wrote the record. Without a row, an earlier attempt has written both record and events
  * @param events an expression of type `jsonb`
  */
 export function published(source: string, events = '@events::text::jsonb'): string {
@@ -131,12 +130,12 @@ export function published(source: string, events = '@events::text::jsonb'): stri
   )`
 }
 
-/** A write isn't executed anymore once it's this old, in ms. */
+/** Age in ms at which a write is no longer executed. */
 export const LATE_MS = 4000
 
 /**
- * False if the statement has been waiting for a locked table for too long. The caller has already received a 503, and
- * we must not create a record when the caller has stopped waiting.
+ * False if the statement waited too long for a locked table. By then the caller has received a 503 and stopped waiting,
+ * so we must not create a record.
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
@@ -144,7 +143,7 @@ const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestam
 export const goOn: Reserve = ({ condition = 'true', from = '' } = {}) =>
   `reserved as (select @writeId::text as write_id ${from} where ${condition} and ${IS_IN_TIME})`
 
-// In the host's transaction, the setting would remain after the statement.
+// In the host's transaction, the setting would outlive the statement.
 const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`

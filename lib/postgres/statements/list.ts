@@ -1,36 +1,32 @@
 import { type ChangesStatements, defineChanges, definePage, JOINED, type PageStatement } from './changes.ts'
 
-/** The statements of a list. A page is one string of joined representations. */
+/** A list's statements. A page is one string of joined representations. */
 export interface ListStatements extends ChangesStatements {
   /** Selects the latest records. */
   readonly newest: PageStatement<object>
-  /** Selects the latest records with smaller IDs. */
+  /** Selects the latest records with lower IDs. */
   readonly older: PageStatement<{ readonly before: string }>
 }
 
-/**
- * Builds the statements of a list.
- *
- * @param rows the records, with the columns that all record tables have. Defaults to the table's rows
- */
+/** Builds a list's statements. `rows` has the columns that all record tables have. */
 export function defineList(table: string, rows: string = table): ListStatements {
   return {
     newest: definePage(pageOf(rows)),
-    // In a subquery, so the ID doesn't affect the estimate either.
+    // A subquery keeps the ID from affecting the estimate.
     older: definePage(pageOf(rows, 'id < (select @before::text)')),
     ...defineChanges(table, rows),
   }
 }
 
 function pageOf(rows: string, where = 'true'): string {
-  // If PostgreSQL expects that the bound values allow a cheaper plan, it plans the statement again for every request,
-  // which takes longer than the list itself. The subquery hides the limit from the planner, which then assumes a tenth
-  // of the rows. With two limits, even the number of the organization's records hardly matters. The constant is the
-  // maximum page size. Without it, the estimate would start with all of the organization's records. We only select the
-  // columns of a page because PostgreSQL has to set up every column in each step of the plan for every request. The
-  // comparison with the count uses the plain limit because it isn't estimated. We only look for one more record if the
-  // page is full, which takes a single lookup in the primary key. We don't use `exists` for that because it drops the
-  // order, and without the order PostgreSQL might not use the primary key.
+  // If PostgreSQL expects a cheaper plan for the bound values, it replans the statement for every request, which takes
+  // longer than the list itself. The subquery hides the limit from the planner, which then assumes a tenth of the rows.
+  // With two limits, even the organization's record count hardly matters. The constant is the maximum page size,
+  // without which the estimate would start with all of the organization's records. Only a page's columns are selected,
+  // because PostgreSQL has to set up every column in each step of the plan for every request. The comparison with the
+  // count isn't estimated, so it uses the plain limit. A full page takes one more primary key lookup for the next
+  // record. We don't use `exists` for that because it drops the order, without which PostgreSQL might not use the
+  // primary key.
   return `
     select joined.page, null::text as position, case
       when joined.count = @limit::int and (

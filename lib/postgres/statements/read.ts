@@ -7,28 +7,28 @@ import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 import { defineList, type ListStatements } from './list.ts'
 import { askJson, jsonFor } from './statement.ts'
 
-// Reads records for the host's code. Each list scans a single index, or one index range per filter value, so its cost
-// depends on the number of records in the list and not on the size of the table.
+// Record reads for the host's code. Each list scans a single index, or one index range per filter value, so the cost
+// depends on the number of listed records and not on the size of the table.
 
-/** Where records of a kind come from. */
+/** The source of one kind of record. */
 export interface RecordRows {
   /** A table, or a subquery with the same columns. */
   readonly rows: string
-  /** SQL expression for the JSON text, based on a row named `record`. */
+  /** SQL expression for the JSON string of a row named `record`. */
   readonly representation: string
 }
 
-/** The statements that read records of a kind. */
+/** The statements that read one kind of record. */
 export interface RecordStatements {
   readonly list: ListStatements
   readonly record: RecordRows
 }
 
 /**
- * Builds the statements that read records of a kind.
+ * Builds the statements that read one kind of record.
  *
  * @param rows the records, with the columns that all record tables have. Defaults to the table's rows
- * @param representation what the host gets, without the time of the last change. Defaults to what the API returns
+ * @param representation what the host gets, without `updatedAt`. Defaults to what the API returns
  */
 export function defineReads(
   { table: name }: RecordTable,
@@ -41,17 +41,17 @@ export function defineReads(
   }
 }
 
-/** The conditions of a filter. */
+/** A filter's conditions. */
 export interface Wanted {
-  /** The record's state column and its accepted values. If `values` isn't set, all states are accepted. */
+  /** The state column and its accepted values. If `values` isn't set, all states are accepted. */
   readonly states: { readonly column: 'status' | 'stage'; readonly values: readonly string[] | undefined }
-  /** A value of a unique index, which matches one record or none. */
+  /** A value in a unique index, which matches at most one record. */
   readonly unique?: { readonly column: Unique['column']; readonly value: string | undefined }
   /** The business that the records belong to. */
   readonly businessId?: string | undefined
 }
 
-/** Creates the read methods of a resource. */
+/** Creates a resource's read methods. */
 export function readSlice<Shown, Stored, Filter>(
   database: RecordDatabase,
   admissions: Admissions,
@@ -87,33 +87,29 @@ function selectionOf(
 export interface Selection {
   readonly organizationId: string
   readonly limit: number
-  /** ID of the last record on the previous page, or `null` for the first page. */
+  /** ID of the previous page's last record, or `null` for the first page. */
   readonly before: string | null
   /** Ranges of an index `(organization_id, column, id)` to scan. If not set, the primary key is scanned. */
   readonly ranges?: Ranges | undefined
-  /** A value of a unique index `(organization_id, column)` to look up instead of scanning ranges. */
+  /** A value in a unique index `(organization_id, column)` to look up instead of scanning ranges. */
   readonly unique?: Unique | undefined
-  /** More conditions on `record`, starting with `and`. */
+  /** Additional conditions on `record`, starting with `and`. */
   readonly conditions?: Fragment | undefined
 }
 
-/** Ranges of an index, one for each value. */
+/** Index ranges, one per value. */
 interface Ranges {
   readonly column: 'status' | 'stage' | 'business_id'
   readonly values: readonly string[]
 }
 
-/** A value of a unique index. */
+/** A value in a unique index. */
 interface Unique {
   readonly column: 'number' | 'business_id'
   readonly value: string
 }
 
-/**
- * Builds the representation with `updatedAt` as the last field, for kinds that clients can sync.
- *
- * @param representation SQL expression for the JSON text, based on a row named `record`
- */
+/** Adds `updatedAt` to a representation, for kinds that clients can sync. */
 function withUpdatedAt(representation: string): string {
   return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
@@ -148,11 +144,7 @@ export function listRecords<Stored>(
   })
 }
 
-/**
- * Lists the rows of a query named `record` in the given order.
- *
- * @param select returns a query on the kind's table. It may return more rows than the limit
- */
+/** Lists the rows of a query named `record`, which may exceed the limit, in the given order. */
 export function listRows<Stored>(
   database: RecordDatabase,
   { representation }: Pick<RecordRows, 'representation'>,
@@ -172,7 +164,7 @@ export function listRows<Stored>(
   })
 }
 
-/** Combines the queries of several ranges. */
+/** Combines the queries for several ranges. */
 export function unionAll(
   sql: Sql,
   { rows }: RecordRows,
@@ -204,8 +196,8 @@ function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment 
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
-    // Sorting by this column makes PostgreSQL use its index. Without statistics, it might search the
-    // primary key instead.
+    // Sorting by this column makes PostgreSQL use its index. Without statistics, it might search the primary key
+    // instead.
     const column = sql.unsafe(`record.${unique.column}`)
     return sql`
       select record.* from ${rows} record
@@ -222,17 +214,14 @@ function selectRows(sql: Sql, kind: RecordRows, selection: Selection): Fragment 
 
 /**
  * Builds the condition that a column has a value, expressed as a range. With an equality, PostgreSQL may treat the
- * column as constant, scan the primary key and filter by value. That reads the whole table if the value is rarer than
+ * column as constant, scan the primary key and filter by value, which reads the whole table if the value is rarer than
  * the statistics say.
  */
 export function atValue(sql: Sql, column: Fragment, value: string): Fragment {
   return sql`and ${column} >= ${value}::text and ${column} <= ${value}::text`
 }
 
-/**
- * Builds the condition that a column has one of several values, next to a range of another column. Returns an empty
- * fragment if there are no `values`.
- */
+/** Builds the condition that a column has one of several values, if any, next to another column's range. */
 export function isOneOf(
   sql: Sql,
   column: 'status' | 'stage',

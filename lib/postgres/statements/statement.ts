@@ -3,7 +3,7 @@ import type { BuildStatement, ByteRow, RecordDatabase, StatementWait } from '../
 import type { Share } from '../connection/turns.ts'
 import { ifHere } from './here.ts'
 
-/** The value of a parameter. */
+/** A parameter value. */
 export type Value = string | number | null
 
 /** A constant statement that is built once. */
@@ -22,9 +22,9 @@ export interface FixedStatement<Values, Column extends string, Bytes extends Col
 export interface StatementParts<Column extends string, Bytes extends Column> {
   /** The steps of the `with` clause. */
   readonly steps?: readonly string[]
-  /** The columns of the only row. Each one is an SQL expression of type text. */
+  /** The only row's columns. Each one is an SQL expression of type text. */
   readonly answer: Readonly<Record<Column, string>>
-  /** Columns that {@link ask} returns as bytes instead of strings. None by default. */
+  /** Columns that {@link ask} returns as bytes instead of strings. */
   readonly bytes?: readonly Bytes[]
   /** Everything after the columns, starting with `from`. */
   readonly from?: string
@@ -39,10 +39,7 @@ export interface BatchStatement<Values, Column extends string, Bytes extends Col
   extends FixedStatement<Values, Column, Bytes> {
   /** The SQL for a single request that may wait for locks. Defaults to the same SQL. */
   readonly textOfOne?: string
-  /**
-   * Returns `true` if a request must be sent again with the statement for single requests. By default,
-   * this never happens.
-   */
+  /** Returns `true` if a request must be sent again with the statement for single requests. */
   readonly mustAskAlone?: (answer: ResultColumns<Column, Bytes>) => boolean
 }
 
@@ -77,10 +74,8 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 const ANSWER_TAG = 'answerTag'
 
 /**
- * Builds a statement for any number of requests.
- *
- * @param parts must not have steps. Every `@name` must have a cast, and `from` continues a join with one
- *   row per request
+ * Builds a statement for any number of requests. There are no steps, every `@name` must have a cast, and `from`
+ * continues a join with one row per request.
  */
 export function defineBatch<Values, Column extends string, Bytes extends Column = never>({
   answer,
@@ -114,7 +109,7 @@ export function defineBatch<Values, Column extends string, Bytes extends Column 
 }
 
 /**
- * Represents null. We can't use the word NULL because it is a regular string if a database has `array_nulls = off`.
+ * Represents null. The word NULL won't do, because it's a regular string in databases with `array_nulls = off`.
  * Requests never contain this character.
  */
 const NULL_TEXT = '\x01'
@@ -127,7 +122,7 @@ export function arrayOf(values: readonly Value[]): string {
   return `{${elements.join(',')}}`
 }
 
-/** The columns of a result by name. */
+/** A result's columns by name. */
 export type ResultColumns<Column extends string, Bytes extends Column> = {
   readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
 }
@@ -135,8 +130,7 @@ export type ResultColumns<Column extends string, Bytes extends Column> = {
 /**
  * Sends a statement and returns its only row by column name. The statement is prepared if the connections allow it.
  *
- * @param share the organization whose connections are used; `null` for work that doesn't belong to
- *   a single organization
+ * @param share the organization whose connections are used; `null` for work across organizations
  * @throws same as {@link RecordDatabase.rowFor}
  */
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(
@@ -152,7 +146,7 @@ export async function ask<Values extends object, Column extends string, Bytes ex
   )
 }
 
-/** Sends a statement whose first column is a JSON text, and parses it. If it's null, `null` is returned. */
+/** Sends a statement and parses the JSON in its first column. Returns `null` if the column is null. */
 export async function askJson<Value>(
   database: RecordDatabase,
   share: Share | null,
@@ -162,7 +156,7 @@ export async function askJson<Value>(
   return JSON.parse(json ?? 'null')
 }
 
-/** Like {@link askJson}, but only needs the expression for the JSON text. */
+/** Like {@link askJson}, but only needs the expression for the JSON string. */
 export function jsonFor<Value>(
   database: RecordDatabase,
   share: Share | null,
@@ -171,7 +165,7 @@ export function jsonFor<Value>(
   return askJson(database, share, (sql, answerTag) => sql`select ${text(sql)}, ${answerTag}`)
 }
 
-/** Builds a JSON array of the rows of a query, as text. */
+/** Builds a query's rows as a JSON array string. */
 export function listOf(sql: ISql, rows: Fragment): Fragment {
   return sql`(select coalesce(pg_catalog.json_agg(item), '[]')::text from (${rows}) as item)`
 }
@@ -202,7 +196,7 @@ export function callFor<Result>(
 }
 
 /**
- * Like {@link ask}, but sends a statement for any number of requests with just one request.
+ * Like {@link ask}, but runs a {@link BatchStatement} for a single request.
  *
  * @param parameters returns the parameters once there's a connection. Must return the same ones on a retry
  */
@@ -232,7 +226,7 @@ function send(
   )
 }
 
-/** Returns a request's values in the order of the parameters. */
+/** Returns a request's values in parameter order. */
 export function boundValues<Values extends object>(
   { parameters }: { readonly parameters: readonly (keyof Values & string)[] },
   values: Values & { readonly [Name in keyof Values]: Value },
@@ -240,7 +234,7 @@ export function boundValues<Values extends object>(
   return parameters.map((name) => values[name])
 }
 
-/** Returns the columns of a row by name. */
+/** Returns a row's columns by name. */
 export function readColumns<Column extends string, Bytes extends Column>(
   { columns, bytes }: Pick<FixedStatement<unknown, Column, Bytes>, 'columns' | 'bytes'>,
   row: ByteRow,

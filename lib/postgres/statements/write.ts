@@ -12,7 +12,7 @@ import {
 } from './key-reservation.ts'
 import { ask, defineStatement, type FixedStatement, type ResultColumns, type Value } from './statement.ts'
 
-/** How many times we try to reserve a key whose entry has just expired. */
+/** Maximum number of attempts to reserve a key if the existing entry has just expired. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -27,28 +27,28 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
 export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
   /** Reads the result of a statement that was executed. */
   done(answer: ResultColumns<Column, never>): Done
-  /** Called before the key is checked if the statement wasn't executed. `undefined` means to check the key. */
+  /** Called before the key is checked if the statement wasn't executed. Return `undefined` to check the key. */
   judged?(answer: ResultColumns<Column, never>): Verdict | undefined
-  /** Called if the statement wasn't executed even though its key is free. If it returns `undefined`, we try again. */
+  /** Called if the statement wasn't executed even though the key is free. Return `undefined` to try again. */
   refused?(answer: ResultColumns<Column, never>): Refusal | undefined
-  /** Reads the key's entry. Only needed if replays don't get the reply exactly as it was written. */
+  /** Reads the key's entry. Only needed if replays don't return the reply exactly as written. */
   readonly entry?: EntryStatement
 }
 
-/** Sends the statement of a write. */
+/** Sends a write's statement. */
 export type AskForWrite<Values, Column extends string> = (
   organizationId: string,
   values: Values & { readonly [Name in keyof Values]: Value },
   wait: StatementWait,
 ) => Promise<ResultColumns<Column, never>>
 
-/** How to send the statements of a write, with and without an idempotency key. */
+/** How to send a write's statements, with and without an idempotency key. */
 export interface WriteAsks<Values, Column extends string> {
   readonly keyed: AskForWrite<Values & KeyValues, Column>
   readonly keyless: AskForWrite<Values, Column>
 }
 
-/** Sends every statement of a write on its own. */
+/** Sends each of a write's statements separately. */
 export function askEach<Values extends object, Column extends string>(
   database: RecordDatabase,
   { keyed, keyless }: WriteStatements<Values, Column>,
@@ -68,7 +68,7 @@ export type KeyVerdict =
  * Sends a statement that reserves an idempotency key, and reads its outcome. This nearly always takes a single round
  * trip. If another creation or change has the key, a second one reads the reply.
  *
- * @param asks must send statements that are safe to repeat
+ * @param asks must send idempotent statements
  */
 export async function write<Values extends object, Column extends string, Done, Refusal, Verdict = never>(
   database: RecordDatabase,
@@ -90,7 +90,7 @@ export async function write<Values extends object, Column extends string, Done, 
   return outcome ?? { outcome: 'in_progress' }
 }
 
-/** Returns `null` if the key was held by another creation or change until the timeout. */
+/** Returns `null` if another creation or change held the key until the timeout. */
 async function send<Values extends object, Column extends string, Done, Refusal, Verdict>(
   database: RecordDatabase,
   { organizationId, idempotency, atMostMs }: KeyHolder,
@@ -126,7 +126,6 @@ async function send<Values extends object, Column extends string, Done, Refusal,
   return null
 }
 
-/** Returns the caller's remaining time. */
 function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
   return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
 }
@@ -137,11 +136,7 @@ export type EntryStatement = FixedStatement<
   'isSame' | 'reply'
 >
 
-/**
- * Builds the statement that reads an idempotency key's entry, unless it has expired.
- *
- * @param reply the response for replays, based on the row `entry`
- */
+/** Builds the statement that reads a key's entry unless it has expired. `reply` is SQL, based on the row `entry`. */
 export function defineEntry(reply = 'entry.reply'): EntryStatement {
   return defineStatement({
     answer: { isSame: '(entry.fingerprint = @fingerprint::text)::text', reply },
