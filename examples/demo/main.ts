@@ -72,7 +72,7 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
     ending,
   )
 
-  const api = createBusinessApi(store)
+  const api = createBusinessApi(store, { requestLog: 'all' })
   const [first] = filled
   if (!first) throw new Mishap('There is no organization to show')
   const settings = serveSettings(store, api, first.organization, secretKeys, ending)

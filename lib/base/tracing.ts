@@ -40,7 +40,7 @@ export interface AttemptTrace {
   /** The attempt number within the delivery's current round, starting at 1. */
   readonly attempt: number
   /**
-   * The W3C `traceparent` of the trace that wrote the event, or `null` if unknown. Use it as a link rather than the
+   * The W3C `traceparent` that was active when the event was written, or `null` if unknown. Use it as a link rather than the
    * parent, because attempts happen minutes or days later, and redelivering the event causes even more attempts.
    */
   readonly traceparent: string | null

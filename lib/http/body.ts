@@ -57,8 +57,8 @@ function checkCoding(request: ApiRequest): void {
 }
 
 /**
- * Returns the size, measured as JSON, of a body that the host has parsed and that has no declared length. A value
- * that's nested too deeply for JSON counts as too large.
+ * Returns the JSON size of a body that the host has already parsed, for requests without a Content-Length. A value
+ * nested too deeply to serialize counts as too large.
  */
 function measure(value: unknown): number {
   try {

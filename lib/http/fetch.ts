@@ -14,7 +14,7 @@ export function isFetchRequest(request: IncomingMessage | Request): request is R
 export interface FetchBody {
   /** The raw body, used instead of the request's own body. */
   readonly rawBody?: string | Uint8Array | undefined
-  /** The parsed body (can be a string, if the JSON was one). Only used if the request's own body was already read. */
+  /** The parsed body, which may itself be a string. Only used if the request's stream was already consumed. */
   readonly body?: unknown
 }
 

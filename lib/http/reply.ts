@@ -7,10 +7,10 @@ interface Answered {
 }
 
 /**
- * Creates a reply with a JSON body and the headers that every reply has.
+ * Creates a JSON response with the standard headers.
  *
  * @param body the body as a JSON string or its bytes
- * @param ownHeaders additional headers for this reply
+ * @param ownHeaders additional headers for this response
  */
 export function jsonReply(
   status: number,

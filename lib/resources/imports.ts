@@ -1,6 +1,6 @@
 import type { RecordKind, RecordRow } from './records.ts'
 
-/** A position in a number series, like `{ series: 'INV-2026', count: 42 }`. Advances the series' counter. */
+/** A position in a number series, like `{ series: 'INV-2026', count: 42 }`. Importing it advances the series' counter. */
 export interface SeriesPlace {
   readonly series: string
   readonly count: number

@@ -37,7 +37,7 @@ export const InvoiceSchema = v.object({
 
 // --- Types ---
 
-/** An invoice. Amounts are decimal strings in the currency's precision, and `total = amountPaid + amountDue`. */
+/** An invoice. Amounts are decimal strings with the currency's precision, and `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
 /** An invoice, as returned to the host. */
 export interface StoredInvoice extends Invoice, Updated {}
@@ -231,7 +231,7 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 }
 
 /**
- * The part of a store that manages invoices. Amounts are strings in the currency's precision. With `dueAfter` or
+ * The part of a store that manages invoices. Amounts are strings with the currency's precision. With `dueAfter` or
  * `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due date and id.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {

@@ -77,9 +77,9 @@ export function readPage(context: RouteContext): RoutePage {
 }
 
 /**
- * Creates a list's reply, with `{ data }` and, if there are more records, a `Link` header for the next page.
+ * Creates the response of a list endpoint: `{ data }` and, if there are more records, a `Link` to the next page.
  *
- * @param records the records in list order. If there are more, pass one more than `limit`
+ * @param records the records in list order. If there are more, include one extra (`limit` + 1)
  * @param idOf returns the `before` value for the page after a record. Defaults to the record's `id`
  *
  * @example

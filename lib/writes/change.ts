@@ -8,7 +8,7 @@ import type { EventRecord } from './event-envelope.ts'
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The change's id. You can retry a change with the same id after losing a result, since it's only applied once. */
+  /** The change's id. If the result was lost, a retry with the same id is safe: the change is applied only once. */
   readonly id: string
   readonly recordId: string
   /** States in which the change is allowed, or `null` to always allow it. */

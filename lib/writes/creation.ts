@@ -24,7 +24,7 @@ export interface Creation<NewRecord> {
   readonly atMostMs?: number | undefined
 }
 
-/** A creation that's complete except for the organization and the idempotency key. */
+/** A create request without the organization and the idempotency key. */
 export interface PreparedCreation<NewRecord = unknown, Representation = unknown>
   extends Pick<Creation<NewRecord>, 'record' | 'events'> {
   /** The record, as returned to the caller. */

@@ -19,8 +19,8 @@ export interface EventRecord {
   /** The envelope as a JSON string. It's only built once, and every attempt signs and sends these exact bytes. */
   readonly body: string
   /**
-   * The W3C `traceparent` of the trace that wrote the event, kept for the delivery attempts. Absent if there was no
-   * trace. Methods that read events don't return it because traces belong to the operator.
+   * The W3C `traceparent` that was active when the event was written, so that delivery attempts can be linked to the
+   * trace. Absent if there was no trace. Never returned with events, since tracing is the operator's concern.
    */
   readonly traceparent?: string
   /** The id of the record that the event is about, if any. Used to look up events and deliveries, never returned. */

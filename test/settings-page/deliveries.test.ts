@@ -57,6 +57,26 @@ test('GET /deliveries/:id shows body and attempts in words, newest first', async
   assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
 })
 
+test('GET /deliveries/:id of a delivery without an attempt has its request where the first attempt will replace it', async () => {
+  const under = await setUpSeeded()
+  await publish(under.store, ORGANIZATION, 'invoice.paid')
+  const { data } = await under.settings.deliveries.list(ORGANIZATION, { states: ['pending'] })
+  const { text } = await under.get(`/deliveries/${data[0]?.id}`)
+  assert.equal(text.split('>Request<').length, 2)
+  assert.equal(elementAt(text, '<div data-live="yes">').split('>Request<').length, 2)
+})
+
+/** Returns an element up to its end tag. */
+function elementAt(text: string, start: string): string {
+  const rest = text.slice(text.indexOf(start))
+  let depth = 0
+  for (const { 0: tag, index } of rest.matchAll(/<\/?div\b/g)) {
+    depth += tag === '<div' ? 1 : -1
+    if (depth === 0) return rest.slice(0, index)
+  }
+  return rest
+}
+
 test('GET /deliveries/:id has a table of attempts, and the request and response of the chosen one', async () => {
   const under = await setUpSeeded()
   const { failedDelivery: id } = under.seeded

@@ -14,7 +14,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   CONNECTION_CLOSED: 'the connection was closed',
   CONNECTION_DESTROYED: 'the connection was closed',
   '28000':
-    'this user may not connect; check pg_hba.conf of the server, and whether it requires sslmode=require',
+    'this user does not exist or may not connect; check the user in the connection string, pg_hba.conf of the server, and whether it requires sslmode=require',
   '28P01': 'the password was rejected; check the user and the password in the connection string',
   '3D000': 'no database has that name; check the name in the connection string, or create the database',
   '53300': 'too many connections are open already; close some, or raise max_connections',

@@ -133,9 +133,12 @@ ${liveRegion(
   ])}
 <h2>${t`Attempts`}</h2>
 ${chosen === null ? empty(t`No attempts yet.`) : attemptTable(context, delivery, chosen)}
-${chosen !== null && showAttempt(context, delivery, chosen, url)}`,
+${
+  chosen === null
+    ? html`<h2>${t`Request`}</h2>${requestBody(t, delivery.body)}`
+    : showAttempt(context, delivery, chosen, url)
+}`,
 )}
-${chosen === null && html`<h2>${t`Request`}</h2>${requestBody(t, delivery.body)}`}
 ${changes}`
   const isOpen = state === 'pending' || state === 'sending'
   const acts = access.can('deliveries:write') && [

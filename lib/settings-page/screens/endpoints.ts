@@ -22,7 +22,7 @@ export async function list(context: Context): Promise<ScreenPage> {
 <p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Error rates cover the last 24 hours.`}`}</p>
 ${
   endpoints.length === 0
-    ? empty(t`No endpoints yet. Create one to get notified when events happen in your account.`, act)
+    ? empty(t`No endpoints yet. Create one to get notified when events happen in your organization.`, act)
     : lines<WebhookEndpoint>(
         t`Webhook endpoints`,
         [

@@ -22,7 +22,7 @@ export async function list(context: Context): Promise<ScreenPage> {
   const { texts, filter } = readFilter(FIELDS, query, context)
   const before = readForeignId(query.get('before'))
   const { data, next } = await settings.events.list(access.organizationId, { ...filter, before })
-  const content = html`<p class="ba-lead">${t`All events in your account, including those not sent to an endpoint.`}</p>
+  const content = html`<p class="ba-lead">${t`All events in your organization, including those not sent to an endpoint.`}</p>
 ${logFilterForm(context, '/events', FIELDS, texts, null)}
 ${
   data.length > 0
@@ -48,7 +48,7 @@ ${
       )
     : isFiltered(texts)
       ? empty(t`No events match these filters.`, buttonLink(link('/events'), t`Clear filters`))
-      : empty(t`No events yet. They appear here when something happens in your account.`)
+      : empty(t`No events yet. They appear here when something happens in your organization.`)
 }
 ${pageLinks(context, '/events', texts, before, next)}`
   return { title: t`Events`, content }

@@ -114,7 +114,7 @@ ${step(
 )}${step(
   t`Create a webhook endpoint`,
   endpoints.length > 0 && t`Endpoint created`,
-  html`<p>${t`Get notified when events happen in your account.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Create endpoint`, hasKey ? 'main' : 'plain')}`,
+  html`<p>${t`Get notified when events happen in your organization.`}</p>${mayEndpoints && buttonLink(link('/endpoints/new'), t`Create endpoint`, hasKey ? 'main' : 'plain')}`,
 )}</ol>`
 }
 
