@@ -63,7 +63,7 @@ async function makeRepository(repository: string): Promise<string> {
 }
 
 for (const [way, [pattern, prepare]] of Object.entries(WAYS)) {
-  test(`the quick start gives an answer and two verified webhooks, installed from ${way}`, LIMITED, (t) =>
+  test(`the quick start gives a response and two verified webhooks, installed from ${way}`, LIMITED, (t) =>
     start(t, pattern, prepare),
   )
 }

@@ -42,7 +42,7 @@ describe('defineService()', () => {
     ['a misspelt name', { keyPrefx: 'acme' }, /'keyPrefx' because it does not exist.*keyPrefix/],
   ].map(([what, options, message]) => [what, options, message] as [string, unknown, RegExp])
   for (const [what, options, message] of refused) {
-    test(`refuses ${what}`, () => {
+    test(`rejects ${what}`, () => {
       assert.throws(
         () => defineService(untyped<ServiceOptions>(options)),
         (error) => {
@@ -140,7 +140,7 @@ test('the API, its document, webhooks, tests, keys and pages have the names of t
   assert.match(webhooks, /<title>[^<]* – Acme API<\/title>/)
 })
 
-test('a store without a service, or with names that cannot be used, is refused by everything that is built on it', async (t) => {
+test('a store without a service, or with names that cannot be used, is rejected by everything that is built on it', async (t) => {
   const sender = createWebhookSender()
   t.after(() => sender.close())
   const built: readonly ((store: BusinessApiStore) => unknown)[] = [
@@ -159,7 +159,7 @@ test('a store without a service, or with names that cannot be used, is refused b
   assert.equal(createDeveloperSettings(store).service.headerPrefix, 'X-SERVICE')
 })
 
-test('createShardedStore() has the service of its shards, and refuses shards of different services', async () => {
+test('createShardedStore() has the service of its shards, and rejects shards of different services', async () => {
   const open = (names: ServiceOptions) =>
     createPostgresStore('postgres://127.0.0.1:1/none', { service: defineService(names) })
   const store = createShardedStore({ shards: { a: open(ACME), b: open(ACME) } })

@@ -65,7 +65,7 @@ describe('Headers', () => {
     assert.equal(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size, 20)
   })
 
-  test('Successful responses and refusals all have the request id and the security headers', async () => {
+  test('Successful responses and rejections all have the request id and the security headers', async () => {
     const scopeless = (await (await platform.organization()).createKey({ scopes: [] })).key
     const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 1 } } })
     const exhausted = (await platform.organization()).key

@@ -218,7 +218,7 @@ describe('onRequest', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('that returns anything but a refusal causes a 500, and onError receives the reason', async () => {
+  test('that returns anything but a rejection causes a 500, and onError receives the reason', async () => {
     const odd: readonly unknown[] = [{ status: 402, error: 'no' }, new Error('no'), {}, false, true, 'no']
     for (const verdict of odd) {
       const { api, failures } = hooked(() => verdict as Refusal)

@@ -106,7 +106,7 @@ test('a lookup times out if the store never responds, and the next one is starte
   assert.equal(await next, 'org')
 })
 
-test('a hundred refusals are sent immediately', async ({ mock }) => {
+test('a hundred rejections are sent immediately', async ({ mock }) => {
   mock.method(performance, 'now', () => 0)
   mock.timers.enable({ apis: ['setTimeout'] })
   const { awaitRefusal } = createCallers()
@@ -116,7 +116,7 @@ test('a hundred refusals are sent immediately', async ({ mock }) => {
   assert.equal(passed, 100)
 })
 
-test('thousands of concurrent refusals are all sent within their share of the deadline, and spaced out', async ({
+test('thousands of concurrent rejections are all sent within their share of the deadline, and spaced out', async ({
   mock,
 }) => {
   // The test controls the time, so a busy machine makes no difference.
@@ -141,7 +141,7 @@ test('thousands of concurrent refusals are all sent within their share of the de
   assert.ok(early < 2000, `${early} went out in the first quarter`)
 })
 
-test('a refusal for another peer is sent in the next ticks, before the crowd', async ({ mock }) => {
+test('a rejection for another peer is sent in the next ticks, before the crowd', async ({ mock }) => {
   let now = 0
   mock.method(performance, 'now', () => now)
   mock.timers.enable({ apis: ['setTimeout'] })

@@ -166,7 +166,7 @@ describe('POST /clients, types', () => {
     assert.doesNotMatch(required, /leave/)
   })
 
-  test('A refusal never contains the values that were sent', async () => {
+  test('A rejection never contains the values that were sent', async () => {
     const secret = 'sk_'.repeat(40)
     assert.doesNotMatch(assertError(await postClient({ name: 'Atlas', phone: secret }), 422), /sk_/)
   })

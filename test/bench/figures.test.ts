@@ -70,7 +70,7 @@ test('the arguments of a run are checked, and parts run in the usual order', () 
   assert.throws(() => readOptions(['--rounds', '0']), /--rounds must be a whole number/)
 })
 
-test('an answer is complete with the last byte, wherever the pieces are cut', () => {
+test('a response is complete with the last byte, wherever the pieces are cut', () => {
   const answer = Buffer.from('HTTP/1.1 429 Too Many\r\nContent-Length: 3\r\n\r\nabc')
   for (let cut = 1; cut < answer.length; cut++) {
     const meter = createAnswerMeter()

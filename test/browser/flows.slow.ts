@@ -19,7 +19,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await page.check('#expiry')
   }
 
-  test('a refused form puts the focus on the summary, and keeps what was typed', async () => {
+  test('a rejected form puts the focus on the summary, and keeps what was typed', async () => {
     const { page, context } = await open('/keys/new')
     await page.fill('#name', 'Kept')
     await page.click('button.ba-button-main')
@@ -47,7 +47,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
-  test('forms of another port, another host, a data: page and a sandboxed frame are refused; so is framing', async () => {
+  test('forms of another port, another host, a data: page and a sandboxed frame are rejected; so is framing', async () => {
     const before = await keyCount()
     const action = `${stage.host.base}/keys/new`
     const form = `<form method="post" action="${action}"><input name="name" value="Evil"><input name="scope" value="clients:read"><input name="expiry" value="never"><button>Go</button></form>`

@@ -75,7 +75,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     assert.equal(await focusedText(page), 'Create API key')
   })
 
-  test('the summary of a refused form leads to each field, and nothing that was typed is lost', async () => {
+  test('the summary of a rejected form leads to each field, and nothing that was typed is lost', async () => {
     await open('/keys/new')
     await tabTo(page, '#name')
     await page.keyboard.type('Kept')

@@ -71,7 +71,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
     for (const javaScriptEnabled of [true, false]) {
       const title = `${name}, JavaScript ${javaScriptEnabled ? 'on' : 'off'}`
 
-      test(`${title}: is in the answer alone; a reload and Back do not show it again and repeat nothing`, async () => {
+      test(`${title}: is in the response alone; a reload and Back do not show it again and repeat nothing`, async () => {
         const before = await countChanges()
         const { page, context } = await openForm(flow, javaScriptEnabled)
         const heard = watch(page)

@@ -71,7 +71,7 @@ const cases: Readonly<Record<string, { url(): string; about: RegExp }>> = {
   },
 }
 
-describe('a server that refuses: ', () => {
+describe('a server that rejects: ', () => {
   for (const [name, { url, about }] of Object.entries(cases)) {
     test(name, async () => {
       const env = { DATABASE_URL: url() }

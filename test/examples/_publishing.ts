@@ -115,7 +115,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     assert.deepEqual(await readPublished(), { subjects: [], events: [] })
   })
 
-  test(`examples/${name} may be run again with a ticket after the answer to the commit was lost`, async () => {
+  test(`examples/${name} may be run again with a ticket after the response to the commit was lost`, async () => {
     await Promise.all(['tic_1', 'tic_1', 'tic_2', 'tic_1'].map((id) => open(pool, ticketOf(id))))
     await open(pool, ticketOf('tic_2'))
     const { subjects, events } = await readPublished()

@@ -281,7 +281,7 @@ describe('the command line of the demo', () => {
   })
 
   for (const args of [['--prot', '1'], ['--port', '65536'], ['--port', '0x10'], ['--port'], ['extra']]) {
-    test(`${args.join(' ')} is refused`, () => {
+    test(`${args.join(' ')} is rejected`, () => {
       assert.throws(() => readCommandLine(args), /--prot|--port|extra/)
     })
   }

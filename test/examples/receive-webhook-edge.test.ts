@@ -85,7 +85,7 @@ describe('examples/receive-webhook-edge in a context without Node', () => {
     assert.equal(EVENTS.events.length, 2)
   })
 
-  test('examples/receive-webhook-edge refuses what is not a signed event, and queues nothing', async () => {
+  test('examples/receive-webhook-edge rejects what is not a signed event, and queues nothing', async () => {
     const EVENTS = createQueue()
     const body = created('evt_3')
     const now = Math.floor(Date.now() / 1000)

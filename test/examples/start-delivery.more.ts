@@ -173,7 +173,7 @@ describe('examples/start-delivery by itself', () => {
   })
 
   for (const status of [301, 400, 401, 404, 410, 422]) {
-    test(`start() reports a workflow refused with ${status}, and no restart begins the workflow again`, async (t) => {
+    test(`start() reports a workflow rejected with ${status}, and no restart begins the workflow again`, async (t) => {
       const said = t.mock.method(console, 'error', () => {})
       const path = temporaryPath('deliveries.ndjson')
       const log = await openLog(path)

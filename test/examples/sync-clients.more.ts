@@ -111,7 +111,7 @@ describe('examples/sync-clients with the real API', () => {
     assertSecret(program, platform.key)
   })
 
-  test('examples/sync-clients ends with a refused key, and reports the refusal without the key', async () => {
+  test('examples/sync-clients ends with a rejected key, and reports the rejection without the key', async () => {
     const refused = `${platform.key.slice(0, -1)}${platform.key.endsWith('a') ? 'b' : 'a'}`
     const env = { API_URL: platform.url, API_KEY: refused }
     const program = startSource(['examples/sync-clients.ts', temporaryPath('clients.json')], env)
@@ -194,7 +194,7 @@ describe('examples/sync-clients by itself', () => {
   }
 
   for (const status of [401, 403]) {
-    test(`examples/sync-clients ends when the key is refused with ${status}`, async () => {
+    test(`examples/sync-clients ends when the key is rejected with ${status}`, async () => {
       const copy = await openCopy(temporaryPath('clients.json'))
       answer(() => refusal(status))
       await assert.rejects(poll(api, copy), (error) => {

@@ -167,7 +167,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     })
   })
 
-  test('examples/website-form-to-lead ends at once when the platform refuses, and reports the reason', async () => {
+  test('examples/website-form-to-lead ends at once when the platform rejects, and reports the reason', async () => {
     const keys = fail('/none', () => HttpResponse.error(), 0)
     const refused = { ...newSubmission(), email: 'nobody' }
     await assert.rejects(pushLead(platform.api, refused), (error) => {
@@ -184,7 +184,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.equal(keys.length, 2)
   })
 
-  test('examples/website-form-to-lead ends with one line for a refused submission or key', async () => {
+  test('examples/website-form-to-lead ends with one line for a rejected submission or key', async () => {
     const path = temporaryPath('submission.json')
     await writeFile(path, JSON.stringify({ ...newSubmission(), email: 'nobody' }))
     const run = (key: string) =>
@@ -273,7 +273,7 @@ describe('examples/website-form-to-lead by itself', () => {
     }
   })
 
-  test('examples/website-form-to-lead says why there was no answer', async () => {
+  test('examples/website-form-to-lead says why there was no response', async () => {
     const { error } = await pushTo(() => HttpResponse.error())
     assert.match(error.message, /^Cannot create a client because the API did not respond \(.+\)$/)
   })

@@ -49,7 +49,7 @@ for (const [refused, message] of [
   ['startup parameter in options: geqo', /the session parameter geqo: leave it out/],
   ['startup parameters', /session parameters: set option 'sessions' to false, and leave such parameters out/],
 ] as const)
-  test(`a pooler that refuses a ${refused}: the message names it, and the remedy`, async (t) => {
+  test(`a pooler that rejects a ${refused}: the message names it, and the remedy`, async (t) => {
     // As PgBouncer answers: an ErrorResponse after the start-up message.
     const fields = ['SFATAL', 'VFATAL', 'C08P01', `Munsupported ${refused}`, '']
     const body = Buffer.from(`${fields.join('\0')}\0`)

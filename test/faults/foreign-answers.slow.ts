@@ -53,7 +53,7 @@ const WAYS: Readonly<Record<string, Way>> = {
 }
 
 for (const [what, { store = {}, needs = {}, begin, strike, pauseMs }] of Object.entries(WAYS)) {
-  test(`nobody gets the answer of another organization: ${what}`, needs, async (t) => {
+  test(`nobody gets the response of another organization: ${what}`, needs, async (t) => {
     const database = await createTestDatabase()
     t.after(() => database.drop())
     const sql = database.sql({ max: 1 })

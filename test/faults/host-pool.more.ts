@@ -10,7 +10,7 @@ after(() => database.drop())
 
 const ORGANIZATIONS = ['org_one', 'org_two', 'org_three']
 
-test("a faulty query of the host's own gives no caller the answer of another", async (t) => {
+test("a faulty query of the host's own gives no caller the response of another", async (t) => {
   // A single connection carries all statements of the host, in turn.
   const pool = database.sql({ max: 1, fetch_types: false })
   const store = createPostgresStore(pool, { statementTimeoutMs: 1000 })

@@ -13,7 +13,7 @@ const ORG = 'org_lossy'
 const READER = { name: 'Reader', scopes: ['clients:read'] } as const
 const URL = 'https://hooks.example.com/'
 
-describe('An answer lost after the commit of the statement', () => {
+describe('A response lost after the commit of the statement', () => {
   let database: TestDatabase
   let proxy: LossyProxy
   let store: PostgresStore

@@ -42,7 +42,7 @@ test('more statements than may wait: 503 at once for the rest, and service for a
   }
 })
 
-test('statements that failed, or had no answer in time, leave the queue', async (t) => {
+test('statements that failed, or had no response in time, leave the queue', async (t) => {
   const store = createPostgresStore(database.url, {
     maxConnections: 2,
     maxPending: MAX_PENDING,

@@ -7,7 +7,7 @@ import { createCaller } from './_client.ts'
 import { makeApiKey } from './_fixture.ts'
 import { startHost } from './_host.ts'
 
-test('a key revoked in one process is refused on the next request in every other', async (t) => {
+test('a key revoked in one process is rejected on the next request in every other', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const { key, id } = await makeApiKey(database.url, 'org_revoked')

@@ -248,7 +248,7 @@ describe('A connection', () => {
     await connection.closed
   })
 
-  test("A connection can be used after each refusal that doesn't read the body", async () => {
+  test("A connection can be used after each rejection that doesn't read the body", async () => {
     const connection = await server.connect()
     const body = '{"limit":"not read"}'.repeat(100)
     const length = `Content-Length: ${body.length}`

@@ -156,7 +156,7 @@ describe('openapi statuses (specification, section 7)', () => {
     assert.match(JSON.stringify(content), /larger than 1234 bytes/)
   })
 
-  test("the platform's refusals are mentioned under errors if and only if the host has onRequest", () => {
+  test("the platform's rejections are mentioned under errors if and only if the host has onRequest", () => {
     const errorsOf = (document: typeof openapi): string =>
       /^## Errors$(.*?)^## /ms.exec(guideOf(document))?.[1] ?? assert.fail('no section Errors')
     const sentence = /The platform may also reject a request by rules of its own/

@@ -151,7 +151,7 @@ test('ids of another organization are 404 on every path, and neither organizatio
   assert.deepEqual((await under.settings.audit.list('org_other')).data, [])
 })
 
-test('a session revoked between the form and the POST is refused on every route, and nothing is changed', async () => {
+test('a session revoked between the form and the POST is rejected on every route, and nothing is changed', async () => {
   const under = await setUpSeeded()
   const before = await stateOf(under)
   for (const route of POSTS) {
@@ -170,7 +170,7 @@ test('a session revoked between the form and the POST is refused on every route,
   assert.deepEqual(await stateOf(under), before)
 })
 
-test('a form of another origin is refused on every route, and nothing is changed', async () => {
+test('a form of another origin is rejected on every route, and nothing is changed', async () => {
   const under = await setUpSeeded()
   const before = await stateOf(under)
   for (const route of POSTS) {

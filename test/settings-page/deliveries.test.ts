@@ -130,7 +130,7 @@ test('POST /deliveries/resend sends the selected deliveries again, and says whic
   )
 })
 
-test('POST /deliveries/:id/redeliver and cancel act once, and show the present state when refused', async () => {
+test('POST /deliveries/:id/redeliver and cancel act once, and show the present state when rejected', async () => {
   const under = await setUpSeeded()
   const { failedDelivery: id } = under.seeded
   assert.equal(

@@ -225,7 +225,7 @@ for (const { choice, text, value, fact } of TEXTS) {
   })
 }
 
-test('POST /endpoints/:id/test shows the result in words, and an eleventh within a minute is refused', async () => {
+test('POST /endpoints/:id/test shows the result in words, and an eleventh within a minute is rejected', async () => {
   const { sender, requests } = createSender({ status: null, error: 'connection_refused' })
   const under = setUp({ settings: { sender } })
   const id = await register(under)
@@ -240,7 +240,7 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   assert.equal(requests.length, 10)
 })
 
-test('the excerpt of an answer that is not UTF-8 is said to be so, and that of another is not', async () => {
+test('the excerpt of a response that is not UTF-8 is said to be so, and that of another is not', async () => {
   for (const [bodyExcerpt, isSaid] of [
     ['\uFFFDPNG \uFFFD', true],
     ['café', false],

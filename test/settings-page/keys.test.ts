@@ -70,7 +70,7 @@ test('POST /keys/new with missing fields keeps the given values, and leads from 
   assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
 })
 
-test('POST /keys/new takes a day to come, and refuses a past day', async () => {
+test('POST /keys/new takes a day to come, and rejects a past day', async () => {
   const under = setUp()
   const past = await under.submit('/keys/new', { ...WEBSITE, expiry: 'date', date: '2020-01-01' })
   assert.equal(past.status, 422)

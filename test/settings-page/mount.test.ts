@@ -38,7 +38,7 @@ function newPage(options: Partial<SettingsPageOptions> = {}) {
   }
 }
 
-test('node:http, Express 4 and 5 and fetch answer every screen and every refusal byte for byte the same', async (t) => {
+test('node:http, Express 4 and 5 and fetch answer every screen and every rejection byte for byte the same', async (t) => {
   const store = createMemoryStore()
   const api = createBusinessApi(store, { logger: false })
   const settings = createDeveloperSettings(store, {

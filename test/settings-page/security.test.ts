@@ -36,7 +36,7 @@ test('every page has the headers of the specification, errors too', async () => 
   }
 })
 
-test('a form of another origin is refused and changes nothing', async () => {
+test('a form of another origin is rejected and changes nothing', async () => {
   const refused: Record<string, string>[] = [
     { 'Sec-Fetch-Site': 'same-site' },
     { 'Sec-Fetch-Site': 'cross-site' },
@@ -180,7 +180,7 @@ test('an authorize that throws, or gives a wrong answer, is 500 and reported to 
   assert.doesNotMatch(text, /user:secret|\n\s+at /)
 })
 
-test('a body that is too large, or no form, is refused and changes nothing', async () => {
+test('a body that is too large, or no form, is rejected and changes nothing', async () => {
   const under = setUp()
   assert.equal((await under.post('/keys/new', { ...FIELDS, name: 'x'.repeat(70_000) })).status, 413)
   const json = await under.page.fetch(

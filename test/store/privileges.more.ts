@@ -119,7 +119,7 @@ describe('Least privileges', () => {
   }
   for (const part of PARTS) {
     for (const statement of refused[part]) {
-      test(`refuse ${part}: ${statement}`, async () => {
+      test(`reject ${part}: ${statement}`, async () => {
         await assert.rejects(roles.pool(part).unsafe(statement), REFUSED)
       })
     }
@@ -161,7 +161,7 @@ describe('Least privileges', () => {
       await assert.rejects(roles.store(part).installation.check(null), { code: 'missing_privilege' }, part)
   })
 
-  test('refuse functions to every other role', async () => {
+  test('reject functions to every other role', async () => {
     const [row] = await sql`
       select count(*)::int as count from pg_proc
       where pronamespace = 'business_api'::regnamespace and has_function_privilege('public', oid, 'execute')`

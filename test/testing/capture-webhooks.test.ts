@@ -46,7 +46,7 @@ test('captureWebhooks() with types receives no other events', async (t) => {
   )
 })
 
-test('captureWebhooks() with an answer sees retries and keeps each event once', async (t) => {
+test('captureWebhooks() with a response sees retries and keeps each event once', async (t) => {
   const { clock, store, platform, settings, loop } = createHost(t)
   const organizationId = ORGANIZATION
   let asked = 0
