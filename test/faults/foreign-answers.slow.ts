@@ -12,7 +12,7 @@ import { createTestDatabase } from '../_database.ts'
 import { type Answer, type Caller, createCaller } from './_client.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
 import { startHost } from './_host.ts'
-import { startPgBouncer, WITH_PGBOUNCER } from './_pgbouncer.ts'
+import { POOLERS, type Pooler } from './_poolers.ts'
 import { type NetworkProxy, startProxy } from './_proxy.ts'
 
 const ORGANIZATIONS = 24
@@ -30,8 +30,7 @@ function signal(sql: Sql, name: 'pg_terminate_backend' | 'pg_cancel_backend'): P
 }
 
 interface Way {
-  readonly store?: { readonly sessions: false; readonly prepare: false }
-  readonly needs?: typeof WITH_PGBOUNCER
+  readonly pooler?: Pooler
   readonly begin?: (proxy: NetworkProxy) => void
   /** Repeated during the storm. */
   readonly strike?: (sql: Sql) => Promise<unknown>
@@ -40,30 +39,31 @@ interface Way {
 
 const kill = (sql: Sql) => signal(sql, 'pg_terminate_backend')
 const cancel = (sql: Sql) => signal(sql, 'pg_cancel_backend')
-const POOLED = { store: { sessions: false, prepare: false }, needs: WITH_PGBOUNCER } as const
 
-const WAYS: Readonly<Record<string, Way>> = {
+const WAYS: Record<string, Way> = {
   'killed sessions': { strike: kill, pauseMs: 40 },
   'cancelled statements': { strike: cancel, pauseMs: 5 },
   'cut answers': { begin: (proxy) => proxy.cut(0.003) },
   'fragmented answers': { begin: (proxy) => proxy.fragment() },
   'fragmented answers and killed sessions': { begin: (proxy) => proxy.fragment(), strike: kill, pauseMs: 40 },
-  'PgBouncer and killed sessions': { ...POOLED, strike: kill, pauseMs: 40 },
-  'PgBouncer and cancelled statements': { ...POOLED, strike: cancel, pauseMs: 5 },
+}
+for (const [name, pooler] of Object.entries(POOLERS)) {
+  WAYS[`${name} and killed sessions`] = { pooler, strike: kill, pauseMs: 40 }
+  WAYS[`${name} and cancelled statements`] = { pooler, strike: cancel, pauseMs: 5 }
 }
 
-for (const [what, { store = {}, needs = {}, begin, strike, pauseMs }] of Object.entries(WAYS)) {
-  test(`nobody gets the response of another organization: ${what}`, needs, async (t) => {
+for (const [what, { pooler, begin, strike, pauseMs }] of Object.entries(WAYS)) {
+  test(`nobody gets the response of another organization: ${what}`, pooler?.needs ?? {}, async (t) => {
     const database = await createTestDatabase()
     t.after(() => database.drop())
     const sql = database.sql({ max: 1 })
     const keys = await makeOrganizations(database.url)
-    const pooler = 'sessions' in store ? await startPgBouncer(database, 6) : null
-    t.after(() => pooler?.close())
-    const proxy = await startProxy(pooler?.url ?? database.url)
+    const pooled = await pooler?.start([database], 6)
+    t.after(() => pooled?.close())
+    const proxy = await startProxy(pooled?.urls[0] ?? database.url)
     t.after(() => proxy.close())
     const api = { rateLimit: UNREACHED_RATE_LIMIT }
-    const host = await startHost({ databaseUrl: proxy.url, pool: 'own', store, api })
+    const host = await startHost({ databaseUrl: proxy.url, pool: 'own', store: pooler?.options ?? {}, api })
     t.after(() => host.stop())
     const callers = keys.map((key) => createCaller(host.port, key))
     t.after(() => {

@@ -1,4 +1,4 @@
-// The storm of killed connections on three shards at once, each with an organization that calls, with and without PgBouncer.
+// The storm of killed connections on three shards at once, each with an organization that calls, without and behind a pooler.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -6,29 +6,24 @@ import { createTestShards, NAMES, organizationOn } from '../store/_shards.ts'
 import { createCaller } from './_client.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
 import { startHost } from './_host.ts'
-import { startPgBouncer, WITH_PGBOUNCER } from './_pgbouncer.ts'
+import { POOLERS } from './_poolers.ts'
 import { assertAnswers, assertRecords, describeStorm, runStorm } from './_storm.ts'
 
 const STORM = { kills: 150, callers: 8, pauseMs: 60, timeoutMs: 60_000 }
 
-const WAYS = [
-  { way: 'connections of the store', store: {}, needs: {} },
-  { way: 'PgBouncer', store: { sessions: false, prepare: false }, needs: WITH_PGBOUNCER },
-] as const
-
-for (const { way, store, needs } of WAYS) {
-  test(`a storm of killed connections on three shards leaves nothing behind: ${way}`, needs, async (t) => {
+for (const [way, pooler] of [['connections of the store', null], ...Object.entries(POOLERS)] as const) {
+  const name = `a storm of killed connections on three shards leaves nothing behind: ${way}`
+  test(name, pooler?.needs ?? {}, async (t) => {
     const shards = await createTestShards()
     t.after(() => shards.drop())
-    const poolers =
-      way === 'PgBouncer' ? await Promise.all(shards.databases.map((each) => startPgBouncer(each, 10))) : []
-    t.after(() => Promise.all(poolers.map((pooler) => pooler.close())))
-    const urls = shards.databases.map(({ url }, index) => poolers[index]?.url ?? url)
+    const pooled = await pooler?.start(shards.databases, 10)
+    t.after(() => pooled?.close())
+    const urls = pooled?.urls ?? shards.databases.map(({ url }) => url)
     const host = await startHost({
       databaseUrl: '',
       shards: Object.fromEntries(NAMES.map((name, index) => [name, urls[index] ?? ''])),
       pool: 'own',
-      store,
+      store: pooler?.options ?? {},
       api: { rateLimit: UNREACHED_RATE_LIMIT },
     })
     t.after(() => host.stop())
