@@ -11,7 +11,7 @@ import { createPostgresStore, migrate, type PostgresStore } from '../../lib/post
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
-import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
+import { POOLERS } from '../faults/_poolers.ts'
 import { type ReplicatedServer, startPrimary, startReplica } from './_replica.ts'
 
 // A primary and a streaming replica switch roles behind an address while callers keep sending requests.
@@ -111,60 +111,62 @@ describe('failover to a streaming replica', () => {
   })
 })
 
-describe('failover of a named installation behind PgBouncer', WITH_PGBOUNCER, () => {
-  test('its loop continues with the promoted replica, and a loop with another name still waits', async (t) => {
-    const first = await startPrimary()
-    t.after(() => first.remove())
-    await migrate(first.url)
-    const address = await startForwarder(first.port)
-    t.after(() => address.close())
-    const pooler = await startPgBouncer({ url: first.url.replace(`:${first.port}`, `:${address.port}`) }, 8)
-    t.after(() => pooler.close())
-    let received = 0
-    const subscriber = createHttpServer((incoming, response) => {
-      received++
-      incoming.resume().on('end', () => response.writeHead(204).end())
-    }).listen(0, '127.0.0.1')
-    await once(subscriber, 'listening')
-    t.after(() => subscriber.close())
+for (const [name, { needs, options, start }] of Object.entries(POOLERS)) {
+  describe(`failover of a named installation behind ${name}`, needs, () => {
+    test('its loop continues with the promoted replica, and a loop with another name still waits', async (t) => {
+      const first = await startPrimary()
+      t.after(() => first.remove())
+      await migrate(first.url)
+      const address = await startForwarder(first.port)
+      t.after(() => address.close())
+      const pooler = await start([{ url: first.url.replace(`:${first.port}`, `:${address.port}`) }], 8)
+      t.after(() => pooler.close())
+      let received = 0
+      const subscriber = createHttpServer((incoming, response) => {
+        received++
+        incoming.resume().on('end', () => response.writeHead(204).end())
+      }).listen(0, '127.0.0.1')
+      await once(subscriber, 'listening')
+      t.after(() => subscriber.close())
 
-    await using store = createPostgresStore(pooler.url, { sessions: false, prepare: false })
-    const { port } = subscriber.address() as AddressInfo
-    const lenient = { allowPlaintextSecrets: true, allowHttp: true, allowPrivateNetworks: true }
-    await createDeveloperSettings(store, lenient).endpoints.register('org_a', {
-      url: `http://127.0.0.1:${port}/`,
+      await using store = createPostgresStore(pooler.urls[0] ?? '', options)
+      const { port } = subscriber.address() as AddressInfo
+      const lenient = { allowPlaintextSecrets: true, allowHttp: true, allowPrivateNetworks: true }
+      await createDeveloperSettings(store, lenient).endpoints.register('org_a', {
+        url: `http://127.0.0.1:${port}/`,
+      })
+      await using sender = createWebhookSender({ localDevelopment: true })
+      const loopOf = (installation: string) =>
+        createDeliveryLoop(store, sender, { installation, allowPlaintextSecrets: true, logger: false })
+      await using loop = loopOf('production')
+      loop.start()
+      const publish = () => createPlatform(store).businesses.create('org_a', { name: 'Atlas' })
+      await publish()
+      await until('the loop delivers', () => received === 1, 10_000)
+
+      const second = await startReplica(first)
+      t.after(() => second.remove())
+      await publish()
+      await until('the loop delivers', () => received === 2, 10_000)
+      await first.stopServer()
+      await promote(second)
+      address.leadTo(second.port)
+      address.reset()
+      const isPublished = () =>
+        publish().then(
+          () => true,
+          () => false,
+        )
+      await until('the promoted replica is written to', isPublished, 30_000)
+      // A delivery whose result was lost with the first server is sent again.
+      await until('the loop delivers', () => received >= 3, 30_000)
+      assert.equal(loop.health().heldBecause, null)
+      await assert.rejects(loopOf('staging').runOnce(), { code: 'invalid_state', message: /'production'/ })
+      const found = await store.installation.check('production')
+      assert.deepEqual(found, { name: 'production', isMoved: false })
     })
-    await using sender = createWebhookSender({ localDevelopment: true })
-    const loopOf = (installation: string) =>
-      createDeliveryLoop(store, sender, { installation, allowPlaintextSecrets: true, logger: false })
-    await using loop = loopOf('production')
-    loop.start()
-    const publish = () => createPlatform(store).businesses.create('org_a', { name: 'Atlas' })
-    await publish()
-    await until('the loop delivers', () => received === 1, 10_000)
-
-    const second = await startReplica(first)
-    t.after(() => second.remove())
-    await publish()
-    await until('the loop delivers', () => received === 2, 10_000)
-    await first.stopServer()
-    await promote(second)
-    address.leadTo(second.port)
-    address.reset()
-    const isPublished = () =>
-      publish().then(
-        () => true,
-        () => false,
-      )
-    await until('the promoted replica is written to', isPublished, 30_000)
-    // A delivery whose result was lost with the first server is sent again.
-    await until('the loop delivers', () => received >= 3, 30_000)
-    assert.equal(loop.health().heldBecause, null)
-    await assert.rejects(loopOf('staging').runOnce(), { code: 'invalid_state', message: /'production'/ })
-    const found = await store.installation.check('production')
-    assert.deepEqual(found, { name: 'production', isMoved: false })
   })
-})
+}
 
 async function promote(server: ReplicatedServer): Promise<void> {
   const sql = postgres(server.url, { max: 1 })
