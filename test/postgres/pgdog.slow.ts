@@ -4,12 +4,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { moveOrganization } from '../../lib/postgres/shards/move.ts'
-import { migrate, type ShardedStore } from '../../lib/postgres.ts'
+import { createPostgresStore, migrate, type ShardedStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from '../../lib/webhooks.ts'
 import { createEmptyDatabase } from '../_database.ts'
+import { requestOf } from '../contract/tenant.ts'
 import { until } from '../faults/_fixture.ts'
 import { type PgDog, startPgDog, WITH_PGDOG } from '../faults/_pgdog.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
@@ -234,6 +236,22 @@ describe('PgDog', WITH_PGDOG, () => {
           assert.equal(row?.count, NAMES[index] === name ? 4 : 0)
         }
       }
+    })
+
+    test("isn't for stores, which look up API keys on any shard", async (t) => {
+      const whole = createPostgresStore(pgDog.urlOf('own'), { sessions: false })
+      t.after(() => whole.close())
+      const scopes = ['clients:read'] as const
+      const { key } = await createDeveloperSettings(store).apiKeys.create(organizationOn('a', 9), {
+        name: 'Key',
+        scopes,
+      })
+      const outcomes = new Set<string>()
+      for (let time = 0; time < 6; time++) {
+        const { outcome } = await whole.apiKeys.admit(requestOf({ digest: digestApiKey(key) }))
+        outcomes.add(outcome)
+      }
+      assert.deepEqual([...outcomes].toSorted(), ['admitted', 'unauthenticated'])
     })
 
     test('runs on any shard if only a function is called', async () => {
