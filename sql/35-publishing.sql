@@ -26,8 +26,8 @@ $$;
 -- Inserts events, with one delivery for each of the organization's endpoints that want the type. A disabled endpoint's
 -- delivery is skipped immediately, so it can be recovered later. Events without `hasNewId` may have been published
 -- before, in which case the existing event is kept and nothing is sent again. Newly generated IDs aren't looked up.
--- Returns the number of open deliveries. All delivery IDs have the same timestamp, which is the publishing time and
--- also their created_at, because the log uses IDs to find a period.
+-- Returns the number of open deliveries that the caller has to wake a loop for. All delivery IDs have the same
+-- timestamp, which is the publishing time and also their created_at, because the log uses IDs to find a period.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -113,9 +113,10 @@ begin
    where (e."hasNewId" or are_new[e.number]) and not w.is_disabled;
   get diagnostics written = row_count;
   -- Only an idle loop holds this lock, and is notified when we commit. Otherwise we share the lock, which keeps loops
-  -- from becoming idle until we commit, so they keep polling. NOTIFY would serialize all commits of the database.
+  -- from becoming idle until we commit, so they keep polling. NOTIFY would serialize all commits of a busy database.
   if written > 0 and not pg_try_advisory_xact_lock_shared(1768189029) then
     perform pg_notify('business_api_deliveries', '');
+    written := 0;
   end if;
   if true = any (are_disabled) then
     insert into business_api.finished_deliveries

@@ -573,7 +573,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- b33b5823d1f5 business_api.import_records(text,jsonb,jsonb)
 -- 29539658d5bc business_api.insert_api_key(text,jsonb,integer)
 -- c22074a063e5 business_api.insert_endpoint(text,jsonb,integer)
--- d326a85da429 business_api.insert_events(text,jsonb)
+-- 730363f5ce01 business_api.insert_events(text,jsonb)
 -- 007953738d3d business_api.invoice_representation(text,text,text,text,integer,timestamp with time zone,timestamp with time zone,numeric,numeric)
 -- 16a1f2dab427 business_api.is_change_made(text,text,text)
 -- 0d47ec5bf84f business_api.is_recorded(text,text)

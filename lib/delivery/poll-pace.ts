@@ -1,8 +1,13 @@
 import type { DeliveryWatch } from '../webhooks/claims.ts'
 import { TIMER_EARLY_MS } from './wake-up.ts'
 
-/** A loop is idle after this many milliseconds without a delivery. */
-const IDLE_AFTER_MS = 1000
+/**
+ * A loop becomes idle after a second with at most `toIdle` deliveries, and busy as soon as a second has more than
+ * `toBusy`. The gap keeps it from switching back and forth. The commits that wake an idle loop are serialized, which
+ * goes unnoticed at this rate even if each takes 10 ms.
+ */
+const LIMITS = { toIdle: 15, toBusy: 30 }
+const WINDOW_MS = 1000
 /**
  * An idle loop's poll interval in milliseconds. Commits wake the loop anyway, so polling is only for deliveries that
  * become due in other ways, such as an expired lease.
@@ -10,8 +15,8 @@ const IDLE_AFTER_MS = 1000
 const IDLE_POLL_MS = 1000
 
 /**
- * Returns a function that returns the number of milliseconds until the next poll. If nothing was delivered for a second
- * and the store wakes the loop on every commit, it polls less often (by default a tenth as often).
+ * Returns a function that returns the number of milliseconds until the next poll. If there is little to deliver and the
+ * store wakes the loop on every commit, it polls less often (by default a tenth as often).
  */
 export function createPollPace(
   pollIntervalMs: number,
@@ -19,26 +24,25 @@ export function createPollPace(
 ): (received: number) => Promise<number> {
   let isIdle = false
   let receivedBefore = 0
-  let busyAt = performance.now()
+  let countInWindow = 0
+  let windowEndsAt = performance.now() + WINDOW_MS
   let pollAt = 0
 
   return async (received) => {
     const now = performance.now()
-    // Even wake-ups without a delivery count, because commits that wake an idle loop are serialized.
+    // Wake-ups without a delivery count too, because the commits were serialized all the same.
     const wasWoken = isIdle && now < pollAt - TIMER_EARLY_MS
-    if (received !== receivedBefore || wasWoken) {
-      receivedBefore = received
-      busyAt = now
-      if (isIdle) isIdle = await setIdle(false)
-    }
-    if (now - busyAt < IDLE_AFTER_MS) return pollIntervalMs
+    countInWindow += Math.max(received - receivedBefore, wasWoken ? 1 : 0)
+    receivedBefore = received
     const wasIdle = isIdle
-    isIdle = await setIdle(true)
-    if (!isIdle) {
-      busyAt = now
-      return pollIntervalMs
+    if (now >= windowEndsAt || (isIdle && countInWindow > LIMITS.toBusy)) {
+      const wantsIdle = countInWindow <= (isIdle ? LIMITS.toBusy : LIMITS.toIdle)
+      if (isIdle || wantsIdle) isIdle = await setIdle(wantsIdle)
+      countInWindow = 0
+      windowEndsAt = performance.now() + WINDOW_MS
     }
-    // Claim once more for deliveries that were written before the store started waking us.
+    if (!isIdle) return pollIntervalMs
+    // On becoming idle, claim once more for deliveries that were written before the store started waking us.
     const waitMs = wasIdle ? Math.max(IDLE_POLL_MS, pollIntervalMs) : 0
     pollAt = performance.now() + waitMs
     return waitMs

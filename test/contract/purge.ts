@@ -262,20 +262,25 @@ function testSharedPurge(harness: StoreHarness): void {
 function testIdempotencyKeys(harness: StoreHarness): void {
   harness.test('purge() only deletes expired idempotency entries, up to limit', async (t) => {
     const tenant = await createPurged(harness, t)
-    await tenant.letTimePass(WEEK_MS + 1)
-    // Rows of other tests may expire as well.
+    const kept = reserveKey()
+    await kinds.projects.create(tenant, { idempotency: kept })
     await purgeAll(tenant)
-    for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
-    assert.equal((await purge(tenant)).idempotencyKeys, 0)
+    await expectReplay(tenant, kept)
+    for (let key = 0; key < 2; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
     await tenant.letTimePass(WEEK_MS + 1)
     const live = reserveKey()
     await kinds.projects.create(tenant, { idempotency: live })
-    const counts: number[] = []
-    for (let part = 0; part < 3; part++) counts.push((await purge(tenant, 2)).idempotencyKeys)
-    assert.deepEqual(counts, [2, 1, 0])
-    const { outcome } = await kinds.projects.create(tenant, { idempotency: live })
-    assert.deepEqual(outcome, { outcome: 'replayed', reply: live.reply })
+    assert.equal((await purge(tenant, 2)).idempotencyKeys, 2)
+    // Entries of other tests, which moved their clocks to a minute before the expiry, may have expired in the meantime.
+    assert.ok((await purge(tenant, 2)).idempotencyKeys >= 1)
+    await purgeAll(tenant)
+    await expectReplay(tenant, live)
   })
+}
+
+async function expectReplay(tenant: Tenant, idempotency: ReturnType<typeof reserveKey>): Promise<void> {
+  const { outcome } = await kinds.projects.create(tenant, { idempotency })
+  assert.deepEqual(outcome, { outcome: 'replayed', reply: idempotency.reply })
 }
 
 function testEndpoints(harness: StoreHarness): void {

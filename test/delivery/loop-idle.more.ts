@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { addEndpoint, createTestSender, describeOnStores, publish, until, withDeliveries } from './_loop.ts'
+import {
+  addEndpoint,
+  createTestSender,
+  describeOnStores,
+  publish,
+  type TestSender,
+  until,
+  withDeliveries,
+} from './_loop.ts'
 
 // How often a loop polls if it has nothing to deliver.
 
@@ -33,7 +41,6 @@ describeOnStores('A loop without work', (under) => {
     const counted = claims
     await publish(under.store)
     await sender.sent(1)
-    if (canBeIdle) await until('the loop is busy again', async () => states.at(-1) === false)
     await loop.stop()
     return counted
   }
@@ -50,25 +57,44 @@ describeOnStores('A loop without work', (under) => {
     assert.ok(claims > 10, `${claims} claims`)
   })
 
-  test("is busy again after any wake-up, because commits are serialized while it's idle", async () => {
+  /** Starts a loop on a store that reports every commit, and waits until it's idle. */
+  async function startIdleLoop(): Promise<{ sender: TestSender; states: boolean[]; wake: () => void }> {
     let wake = (): void => {}
     const states: boolean[] = []
     const store = withDeliveries(under.store, {
       watch(onDue) {
         wake = onDue
         return {
+          ...under.store.deliveries.watch(onDue),
           async setIdle(isIdle) {
             states.push(isIdle)
             return isIdle
           },
-          end() {},
         }
       },
     })
-    under.loop(createTestSender(), { pollIntervalMs: 20 }, store).start()
+    const sender = createTestSender()
+    under.loop(sender, { pollIntervalMs: 20 }, store).start()
     await until('the loop is idle', async () => states.length > 0)
-    await sleep(200)
-    wake()
-    await until('the loop is busy', async () => states.at(-1) === false)
+    return { sender, states, wake: () => wake() }
+  }
+
+  test("is busy again after many wake-ups in a second, because commits are serialized while it's idle", async () => {
+    const { states, wake } = await startIdleLoop()
+    await until('the loop is busy', async () => {
+      wake()
+      return states.includes(false)
+    })
+  })
+
+  test('stays idle at a few events a second', async () => {
+    await addEndpoint(under.store)
+    const { sender, states } = await startIdleLoop()
+    for (let published = 1; published <= 10; published++) {
+      await publish(under.store)
+      await sender.sent(published)
+    }
+    await sleep(1100)
+    assert.ok(!states.includes(false))
   })
 })
