@@ -32,7 +32,7 @@ export interface ActivityQuery {
   readonly interval?: ActivityInterval | undefined
 }
 
-/** Activity counts for a period. */
+/** Activity counts for the deliveries created in a period, including their later attempts. */
 export interface ActivityNumbers {
   /** Number of deliveries that were delivered for the first time. */
   readonly delivered: number
