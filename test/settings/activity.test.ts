@@ -22,7 +22,10 @@ async function createHost(): Promise<{
   const under = { store: () => store, secondStore: () => store, events: () => [], letTimePass() {} }
   const tenant = await createTenant(under)
   const { activity } = createDeveloperSettings(store, { allowPlaintextSecrets: true, clock: () => NOW })
-  return { tenant, activity, setClock: (to) => void (now = to) }
+  const setClock = (to: number): void => {
+    now = to
+  }
+  return { tenant, activity, setClock }
 }
 
 test('activity() returns the last 24 hours, with an interval for every hour', async () => {

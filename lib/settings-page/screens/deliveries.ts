@@ -106,7 +106,7 @@ const FIELDS: readonly Field[] = [
   },
   {
     name: 'response',
-    label: (t) => t`Response`,
+    label: (t) => t`Last response`,
     choices: ({ t }) =>
       RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
     read: (text) => RESPONSES.filter((response) => response === text).map((response) => ({ response })),
@@ -176,18 +176,17 @@ export function deliveryTable(
         cell: ({ id, type, state }) =>
           html`${isSelectable && (isOpen(state) ? html`<i></i> ` : html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type })}> `)}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
       },
+      { head: t`Status`, width: 'small', cell: (delivery) => deliveryState(t, delivery) },
       {
-        head: t`Status`,
-        width: deliveries.some(isLater) ? 'medium' : 'small',
-        cell: (delivery) => [
-          deliveryState(t, delivery),
-          isLater(delivery) && html` ${nextAttempt(context, delivery.dueAt ?? '')}`,
-        ],
-      },
-      {
-        head: t`Response`,
-        cell: ({ lastStatus, lastError }) =>
-          lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
+        head: t`Last response`,
+        ...(deliveries.some(isLater) && { width: 'medium' }),
+        cell: (delivery) => {
+          const { dueAt, lastStatus, lastError } = delivery
+          return [
+            isLater(delivery) && html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · `,
+            lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
+          ]
+        },
       },
       ...(endpoints === null
         ? []
@@ -197,9 +196,14 @@ export function deliveryTable(
               cell: ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`,
             },
           ]),
-      { head: t`Record`, cell: ({ subjectId }) => subjectId !== null && html`<code>${subjectId}</code>` },
       {
-        head: t`Time`,
+        head: t`Record`,
+        cell: ({ subjectId }) =>
+          subjectId !== null &&
+          html`<a href="${link('/deliveries', { record: subjectId })}">${subjectId}</a>`,
+      },
+      {
+        head: t`Created`,
         note: format.timeZone,
         width: 'small',
         cell: ({ createdAt }) => format.short(createdAt),
@@ -230,8 +234,15 @@ export function liveRegion(
   return html`${moves && html`<p class="ba-live"><a class="ba-quiet-link" href="" data-refresh>${t`Refresh`}</a></p>`}<div data-live="${moves ? 'yes' : 'no'}">${content}</div>`
 }
 
-/** Renders the next attempt. A delivery that is already due waits for a free worker or a paused endpoint. */
-export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
+/** Renders the next attempt, or what a delivery that is already due waits for. */
+export function dueText(
+  { t, format, now }: Context,
+  { dueAt, lastStatus }: Pick<Delivery, 'dueAt' | 'lastStatus'>,
+  endpoint: WebhookEndpoint | null,
+): Content {
   if (dueAt === null) return t`None`
-  return Date.parse(dueAt) <= now ? t`Due now` : format.time(dueAt)
+  if (endpoint?.state === 'paused') return t`When the endpoint is resumed`
+  if (Date.parse(dueAt) > now) return format.time(dueAt)
+  const isLimited = lastStatus === 429 || lastStatus === 503 || (endpoint?.maxPerSecond ?? null) !== null
+  return isLimited ? t`Due now, as soon as the endpoint's rate limit allows` : t`Due now`
 }
