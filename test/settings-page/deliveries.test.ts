@@ -171,7 +171,7 @@ test('a delivery that is backing off can be retried now, unless its endpoint is 
   )
   await under.settings.endpoints.update(ORGANIZATION, failingEndpoint, { maxPerSecond: 1 })
   const limited = await under.get(`/deliveries/${id}`)
-  assert.match(limited.words, /Next attempt Due now, as soon as the endpoint's rate limit allows/)
+  assert.match(limited.words, /Next attempt When the endpoint's limit of 1 per second allows/)
   assert.doesNotMatch(limited.words, /Retry now/)
 })
 

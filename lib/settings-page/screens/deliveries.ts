@@ -243,6 +243,8 @@ export function dueText(
   if (dueAt === null) return t`None`
   if (endpoint?.state === 'paused') return t`When the endpoint is resumed`
   if (Date.parse(dueAt) > now) return format.time(dueAt)
-  const isLimited = lastStatus === 429 || lastStatus === 503 || (endpoint?.maxPerSecond ?? null) !== null
-  return isLimited ? t`Due now, as soon as the endpoint's rate limit allows` : t`Due now`
+  if (lastStatus === 429 || lastStatus === 503)
+    return t`When the endpoint's back-off after ${lastStatus} ends`
+  const limit = endpoint?.maxPerSecond ?? null
+  return limit === null ? t`Due now` : t`When the endpoint's limit of ${limit} per second allows`
 }

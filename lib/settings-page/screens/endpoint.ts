@@ -108,7 +108,7 @@ ${facts([
 ${mayWrite && testForm(context, endpoint)}
 ${mayWrite && dangerZone(context, endpoint)}`
   const acts = mayWrite && [
-    settings.capabilities.tests && buttonLink('#test', t`Send test event`),
+    settings.capabilities.tests && buttonForm(context, link(`/endpoints/${id}/test`), t`Send test event`),
     endpoint.state === 'enabled' && buttonForm(context, link(`/endpoints/${id}/pause`), t`Pause`),
     endpoint.state === 'paused' && buttonForm(context, link(`/endpoints/${id}/resume`), t`Resume`),
     endpoint.state === 'disabled' && buttonForm(context, link(`/endpoints/${id}/enable`), t`Enable`),
@@ -167,7 +167,7 @@ function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
   const { settings, t, link } = context
   if (!settings.capabilities.tests) return null
   const offered = eventTypes(settings.service).filter((type) => types === null || types.includes(type))
-  return html`<h2 id="test">${t`Send test event`}</h2>
+  return html`<h2>${t`Send test event`}</h2>
 <p class="ba-lead">${t`Send a signed sample event. Test events don't appear in the log and don't affect endpoint health.`}</p>
 ${form(
   context,
