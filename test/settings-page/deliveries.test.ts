@@ -160,6 +160,10 @@ test('a delivery that is backing off can be retried now, unless its endpoint is 
   await under.settings.endpoints.pause(ORGANIZATION, failingEndpoint)
   const paused = await under.get(`/deliveries/${id}`)
   assert.match(paused.words, /Next attempt When the endpoint is resumed/)
+  assert.match(
+    (await under.get('/deliveries')).words,
+    /Pending Endpoint paused · Connection refused Warehouse/,
+  )
   assert.doesNotMatch(paused.words, /Retry now/)
   await under.settings.endpoints.resume(ORGANIZATION, failingEndpoint)
 

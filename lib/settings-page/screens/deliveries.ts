@@ -166,6 +166,7 @@ export function deliveryTable(
 ): Html {
   const { t, link, format, access, now } = context
   const names = new Map(endpoints?.map((endpoint) => [endpoint.id, shortName(access, endpoint)]))
+  const paused = new Set(endpoints?.filter(({ state }) => state === 'paused').map(({ id }) => id))
   const isLater = ({ dueAt }: Delivery) => dueAt !== null && Date.parse(dueAt) > now
   return lines<Delivery>(
     t`Deliveries`,
@@ -181,9 +182,11 @@ export function deliveryTable(
         head: t`Last response`,
         ...(deliveries.some(isLater) && { width: 'medium' }),
         cell: (delivery) => {
-          const { dueAt, lastStatus, lastError } = delivery
+          const { state, dueAt, endpointId, lastStatus, lastError } = delivery
           return [
-            isLater(delivery) && html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · `,
+            state === 'pending' && paused.has(endpointId)
+              ? html`${t`Endpoint paused`} · `
+              : isLater(delivery) && html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · `,
             lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
           ]
         },
