@@ -183,12 +183,12 @@ export function deliveryTable(
         ...(deliveries.some(isLater) && { width: 'medium' }),
         cell: (delivery) => {
           const { state, dueAt, endpointId, lastStatus, lastError } = delivery
-          return [
-            state === 'pending' && paused.has(endpointId)
-              ? html`${t`Endpoint paused`} · `
-              : isLater(delivery) && html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · `,
-            lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
-          ]
+          const answer = lastStatus ?? (lastError === null ? '–' : errorText(t, lastError))
+          const isPaused = state === 'pending' && paused.has(endpointId)
+          if (isPaused) return answer === '–' ? t`Endpoint paused` : `${t`Endpoint paused`} · ${answer}`
+          return isLater(delivery)
+            ? html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · ${answer}`
+            : answer
         },
       },
       ...(endpoints === null
