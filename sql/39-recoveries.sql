@@ -1,7 +1,8 @@
 -- Recoveries, which send finished deliveries again.
 
--- Starts a new round for an organization's finished deliveries with these IDs that match the filter. If a call is
--- retried, the entry's subject isn't reopened again. Returns a JSON array of IDs.
+-- Starts a new round for an organization's finished deliveries with these IDs that match the filter, and for those that
+-- are backing off if the filter's states contain `pending`. If a call is retried, the entry's subject isn't reopened
+-- again. Returns a JSON array of IDs.
 create function business_api.reopen_deliveries(
   organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb
 ) returns text
@@ -56,6 +57,29 @@ begin
     returning id
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
+  if 'pending' = any (f.states) then
+    with retried as (
+      update business_api.open_deliveries d
+         set due_at = now(), is_backing_off = false, attempts_before = d.attempts
+       where d.organization_id = $1
+         and d.id in (
+           select o.id from business_api.open_deliveries o
+            where o.organization_id = $1 and o.id = any ($2) and o.id <> all (taken)
+              and o.claim_token is null and o.is_backing_off and o.due_at > now()
+              and not (is_repeat and o.id = entry ->> 'subjectId')
+              and business_api.is_selected(f, business_api.log_open(o))
+              and exists (
+                select 1 from business_api.webhook_endpoints e
+                 where e.organization_id = $1 and e.id = o.endpoint_id and e.state <> 'removed'
+              )
+            order by o.id
+            limit $4 - cardinality(locked)
+              for update of o
+         )
+      returning d.id
+    )
+    select taken || coalesce(array_agg(r.id), '{}') into taken from retried r;
+  end if;
   if taken <> '{}' then
     -- The calls of a recovery share one audit entry.
     insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)

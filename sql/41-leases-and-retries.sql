@@ -79,7 +79,7 @@ begin
         attempt := row(
           $1, expired.endpoint_id, $2, expired.attempts_before,
           case when expired.attempts - expired.attempts_before < $4 then 'retry' else 'failed' end,
-          expired.claimed_at, null, null, 'interrupted'
+          expired.created_at, null, null, 'interrupted'
         );
       end if;
       if expired.attempts - expired.attempts_before < $4 then

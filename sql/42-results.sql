@@ -93,7 +93,7 @@ begin
          (
            select array_agg(row(
                     e."organizationId", e.endpoint_id, e."deliveryId", e.attempts_before, e.outcome,
-                    at_time - e."startedAgoMs" * interval '1 millisecond', e."durationMs", e.status, e.error
+                    e.created_at, e."durationMs", e.status, e.error
                   )::business_api.ended_attempt)
              from ended e
          )

@@ -1,13 +1,14 @@
--- The number of deliveries and attempts that ended, by endpoint and hour. The statement that logs attempts also counts
--- them, so the totals match the log. For the rules, see lib/delivery/README.md. Rows are kept for 35 days, which is
--- longer than most hosts keep their log.
+-- The number of deliveries and attempts that ended, by endpoint and the hour in which the delivery was created. The
+-- delivery log is ordered and filtered by creation, so it finds the deliveries that an hour counts without an index by
+-- another time. The statement that logs attempts also counts them, so the totals match the log. For the rules, see
+-- lib/delivery/README.md. Rows are kept for 35 days, which is longer than most hosts keep their log.
 
 -- An endpoint's counters for an hour. The slot is the counting server process modulo 8, so two loops that write an
 -- endpoint's results at the same time rarely use the same row and don't have to wait for each other's commit. Loops
 -- prefer the connection that was used last, so a quiet endpoint has only one or two rows per hour.
 create table business_api.endpoint_activity (
   organization_id text collate "C" not null,
-  -- Start of the hour in which the attempts started.
+  -- Start of the hour in which the deliveries were created.
   hour timestamptz not null,
   endpoint_id text collate "C" not null,
   slot smallint not null,
@@ -50,7 +51,7 @@ begin
          array(select cardinality(array_positions(e.places, place)) from generate_series(1, 24) as place)
     from (
       select a.organization_id collate "C" as organization_id, a.endpoint_id collate "C" as endpoint_id,
-             date_trunc('hour', a.started_at, 'UTC') as hour,
+             date_trunc('hour', a.created_at, 'UTC') as hour,
              array_agg(case a.outcome when 'failed' then 1 when 'delivered' then 12 end)
              || array_agg(case
                when a.status between 200 and 599 then 13 - a.status / 100

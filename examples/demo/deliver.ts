@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import type { BusinessApiStore, EventType } from 'business-api-kit'
+import { type BusinessApiStore, createIds, type EventType } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
+import { DAY_MS } from './year.ts'
 
 /** For development, since the subscribers on this machine use plain HTTP. */
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
@@ -32,7 +33,9 @@ export async function subscribe(
   secretKeys: readonly string[],
   hasPrograms: boolean,
 ): Promise<void> {
-  const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys })
+  // The organization has been using webhooks for two months. Audit entries have the time of the database.
+  const [clock, ids] = [() => Date.now() - 60 * DAY_MS, createIds()]
+  const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys, clock, ids })
   const register = async (path: string, description: string, types: readonly EventType[] | null) => {
     const { secret } = await endpoints.register(organizationId, {
       url: subscriber.urlOf(path),

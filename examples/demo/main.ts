@@ -64,7 +64,7 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
   const filled = await fill(store)
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
-  if (filled[0]) await deliverPastDay(store, loopStores, filled[0].work)
+  if (filled[0]) await deliverPastDay(store, loopStores, urls, filled[0].work)
   deliver(loopStores, secretKeys, ending)
   keepBusinessGoing(
     store,

@@ -1,57 +1,100 @@
 import { randomUUID } from 'node:crypto'
-import type { BusinessApiStore } from 'business-api-kit'
-import { continueWork, play } from './present.ts'
+import { type BusinessApiStore, createIds } from 'business-api-kit'
+import { createPlatform } from 'business-api-kit/platform'
+import postgres, { type Sql } from 'postgres'
+import { play } from './present.ts'
+import { createRandom } from './random.ts'
 import type { Work } from './year.ts'
 
 const HOUR_MS = 3_600_000
-/** Maximum number of deliveries recorded per hour. */
-const HOURLY_MAX = 250
+/** How often something happens in the past day. */
+const PART_MS = HOUR_MS / 2
+/** Maximum number of deliveries recorded for each part. */
+const PART_MAX = 250
 
 /**
- * Fills the activity of the last 24 hours. Runs a few acts for each hour and records their deliveries with attempts in
- * that hour, like a delivery loop would have done. One of the endpoints was down for four hours. The events themselves
- * are published now.
+ * Moves the year's events to the times in their ids, as if they had been published then, and fills the last 24 hours
+ * with deliveries, like a delivery loop would have done. One of the endpoints was down for four hours.
  *
+ * @param urls the shards' databases. Only the demo changes published events
  * @param loopStores the stores of the shards, one of which has the organization
  */
 export async function deliverPastDay(
   store: BusinessApiStore,
   loopStores: readonly BusinessApiStore[],
+  urls: readonly string[],
   past: Work,
 ): Promise<void> {
-  const work = continueWork(store, past)
-  let turn = 0
-  for (let hoursAgo = 23; hoursAgo >= 0; hoursAgo--) {
-    const acts = 3 + Math.round(2 * Math.sin((23 - hoursAgo) / 4))
-    for (let act = 0; act < acts; act++) await play(work, turn++)
-    for (const shard of loopStores) await recordHour(shard, work, hoursAgo)
+  const databases = urls.map((url) => postgres(url, { max: 1, onnotice: () => {} }))
+  try {
+    for (const sql of databases)
+      await sql`select business_api.make_days_between(now() - interval '29 days', now())`
+    for (let agoMs = 24 * HOUR_MS - PART_MS; agoMs > 0; agoMs -= PART_MS) {
+      const clock = (): number => Date.now() - agoMs
+      const work = { ...past, platform: createPlatform(store, { clock, ids: createIds(clock) }), time: clock }
+      const turn = Math.floor(agoMs / PART_MS) * 7
+      const acts = 6 + Math.round(3 * Math.sin((24 * HOUR_MS - agoMs) / (4 * HOUR_MS)))
+      await Promise.all(
+        Array.from({ length: acts }, (_, act) =>
+          play({ ...work, random: createRandom(turn + act) }, turn + act),
+        ),
+      )
+      for (const sql of databases) await moveEvents(sql)
+      for (const shard of loopStores) await recordPart(shard, work, agoMs)
+    }
+  } finally {
+    await Promise.all(databases.map((sql) => sql.end()))
   }
 }
 
-async function recordHour(
+/**
+ * Moves events and open deliveries to the time in the event's id, which is the time of the demo's calendar. Deletes
+ * events that are too old to be kept.
+ */
+async function moveEvents(sql: Sql): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`
+      update business_api.open_deliveries
+      set id = business_api.day_bound(business_api.id_time(event_id)) || substr(id, 15),
+        created_at = business_api.id_time(event_id)
+      where business_api.id_time(event_id) < created_at - interval '1 minute'`
+    await tx`delete from business_api.events where business_api.id_time(id) < now() - interval '29 days'`
+    await tx`
+      update business_api.events
+      set delivery_prefix = business_api.day_bound(business_api.id_time(id)) || substr(delivery_prefix, 15),
+        body = regexp_replace(
+          body, '"createdAt":"[^"]+"',
+          to_char(business_api.id_time(id) at time zone 'UTC', '"""createdAt"":"""YYYY-MM-DD"T"HH24:MI:SS.MS"Z"""')
+        )
+      where business_api.id_time(id) < business_api.published_at(delivery_prefix) - interval '1 minute'`
+  })
+}
+
+async function recordPart(
   { deliveries }: BusinessApiStore,
   { organizationId, random }: Work,
-  hoursAgo: number,
+  agoMs: number,
 ): Promise<void> {
   const token = randomUUID()
   const claimed = await deliveries.claim({
     token,
     isRepeat: false,
-    limit: HOURLY_MAX,
+    limit: PART_MAX,
     maxBytes: 4 * 1024 * 1024,
     capacity: {
-      endpoint: HOURLY_MAX,
+      endpoint: PART_MAX,
       organization: 0,
       endpoints: {},
-      organizations: { [organizationId]: HOURLY_MAX },
+      organizations: { [organizationId]: PART_MAX },
     },
-    scanLimit: HOURLY_MAX,
+    scanLimit: PART_MAX,
     cursor: null,
     leaseMs: 60_000,
     maxAttempts: 5,
   })
   const results = claimed.deliveries.map(({ id, url }) => {
-    const isDown = url.endsWith('/crm') && hoursAgo >= 9 && hoursAgo <= 12 && random.between(1, 4) > 1
+    const isDown =
+      url.endsWith('/crm') && agoMs >= 9 * HOUR_MS && agoMs < 13 * HOUR_MS && random.between(1, 4) > 1
     const durationMs = random.between(40, 220)
     return {
       organizationId,
@@ -62,8 +105,8 @@ async function recordHour(
       isGone: false,
       delayMs: 0,
       backOffMs: null,
-      startedAgoMs: hoursAgo * HOUR_MS + durationMs,
-      endedAgoMs: hoursAgo * HOUR_MS,
+      startedAgoMs: agoMs - 1000,
+      endedAgoMs: agoMs - 1000 - durationMs,
       durationMs,
       dnsMs: 1,
       connectMs: 1,

@@ -5,24 +5,33 @@ import type { Ending } from './ending.ts'
 import { toDecimal } from './sales.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 
-/** Pause between two acts in milliseconds. */
+/** Pause between two acts in milliseconds, in the first round, which shows every type of event, and later. */
 const PAUSE_MS = 2000
+const LATER_PAUSE_MS = 30_000
 
 /**
  * Keeps some business going while the demo is running. Each organization repeats the same acts, so you can see every
- * type of event within half a minute.
+ * type of event within half a minute. After that, it's about as busy as in the past day.
  */
 export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[], ending: Ending): void {
   const works = past.map((work) => continueWork(store, work))
   let turn = 0
   let acting: Promise<unknown> = Promise.resolve()
-  const timer = setInterval(() => {
-    const place = turn++
-    // Runs the acts one after another. If one fails, for example because the database is gone, the next one still runs.
-    acting = acting.then(() => Promise.allSettled(works.map((work) => play(work, place))))
-  }, PAUSE_MS)
+  function next(): NodeJS.Timeout {
+    return setTimeout(
+      () => {
+        const place = turn++
+        // Runs the acts one after another. If one fails, for example because the database is gone, the next one still
+        // runs.
+        acting = acting.then(() => Promise.allSettled(works.map((work) => play(work, place))))
+        timer = next()
+      },
+      turn < ACTS.length ? PAUSE_MS : LATER_PAUSE_MS,
+    )
+  }
+  let timer = next()
   ending.add(async () => {
-    clearInterval(timer)
+    clearTimeout(timer)
     await acting
   })
 }

@@ -19,12 +19,12 @@ const DAY_MS = 24 * HOUR_MS
 /** Counts the latest attempt, and the delivery if that finished it, unless an earlier round already delivered it. */
 export function countLastAttempt(
   memory: Memory,
-  { endpoint, attemptLog, attemptsBefore }: StoredDelivery,
+  { endpoint, attemptLog, attemptsBefore, createdAt }: StoredDelivery,
   outcome: AttemptResult['outcome'],
 ): void {
   const attempt = attemptLog.at(-1)
   if (!attempt) return
-  const hour = startOf(Date.parse(attempt.startedAt), HOUR_MS)
+  const hour = startOf(createdAt, HOUR_MS)
   const wasDelivered = attemptLog.some((one) => one.number <= attemptsBefore && classOfAttempt(one) === '2xx')
   const counts = countAttempt(attempt, outcome === 'retry' || wasDelivered ? null : outcome)
   memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })

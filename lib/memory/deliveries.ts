@@ -124,7 +124,7 @@ function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
   return state !== 'pending' && state !== 'sending' && !endpoint.isRemoved
 }
 
-/** Starts a new round for finished deliveries, oldest first. See `DeliveryStore.recover`. */
+/** Starts a new round for finished deliveries, and for pending ones if requested. See `DeliveryStore.recover`. */
 function recoverDeliveries(
   memory: Memory,
   organization: Organization,
@@ -133,9 +133,11 @@ function recoverDeliveries(
   const now = memory.clock()
   // The delivery recovered by an earlier call with the same entry whose response was lost.
   const before = organization.audit.get(entry.id)?.subjectId
+  const isBackingOff = ({ state, dueAt, endpoint }: StoredDelivery): boolean =>
+    state === 'pending' && dueAt > now && !endpoint.isRemoved
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && ids.includes(id))
-    .filter(isRecoverable)
+    .filter((one) => isRecoverable(one) || (isBackingOff(one) && filter.states?.includes('pending')))
     .slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery

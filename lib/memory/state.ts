@@ -82,7 +82,7 @@ export interface StoredDelivery extends Readonly<DeliveryProgress> {
 
 /** An attempt as counted in the activity stats, which we keep longer than the log. */
 export interface CountedAttempt {
-  /** The start of the hour. */
+  /** The start of the hour in which the delivery was created. */
   readonly hour: number
   readonly endpoint: StoredEndpoint
   readonly counts: ActivityCounts

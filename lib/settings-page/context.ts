@@ -48,6 +48,8 @@ export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference' | 'setti
 export interface ScreenPage {
   /** The heading, which is also the first part of the document title. */
   readonly title: string
+  /** The record's status, shown beside the heading. */
+  readonly badge?: Content
   readonly content: Content
   /** Defaults to 200. */
   readonly status?: number

@@ -32,13 +32,16 @@ export interface ActivityQuery {
   readonly interval?: ActivityInterval | undefined
 }
 
-/** Activity counts for a period. */
+/** Activity counts for the deliveries created in a period, including their later attempts. */
 export interface ActivityNumbers {
   /** Number of deliveries that were delivered for the first time. */
   readonly delivered: number
   /** Number of deliveries that failed permanently without ever having been delivered. */
   readonly failed: number
-  /** The fraction of ended deliveries that were delivered, from 0 to 1, or `null` if none ended. */
+  /**
+   * The fraction of ended deliveries that were delivered, from 0 to 1. If none ended, `0` if all attempts failed so far,
+   * otherwise `null`.
+   */
   readonly successRate: number | null
   readonly attempts: number
   /** Number of attempts by class. */
@@ -173,10 +176,11 @@ function intervalsOf({ from, to, interval }: Period): readonly string[] {
 function numbersOf(counts: ActivityCounts): ActivityNumbers {
   const [delivered, failed] = [countOf(counts, 'delivered'), countOf(counts, 'failed')]
   const ended = delivered + failed
+  const isFailing = countAll(counts, FAULTS) > 0 && countOf(counts, '2xx') === 0
   return {
     delivered,
     failed,
-    successRate: ended === 0 ? null : delivered / ended,
+    successRate: ended > 0 ? delivered / ended : isFailing ? 0 : null,
     attempts: countAll(counts, ATTEMPT_CLASSES),
     results: Object.fromEntries(
       ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)]),

@@ -81,11 +81,11 @@ export interface DeliverySettings<Type extends string = EventType> {
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Makes a finished delivery due now and starts a new round of attempts. The event id stays the same. If the endpoint
-   * is backing off, the delivery is sent once that is over.
+   * Makes a delivery that is finished or waits for its next attempt due now and starts a new round of attempts. The
+   * event id stays the same. If the endpoint is paused, rate limited or backing off, the delivery is sent after that.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
-   * if the delivery is pending or being sent, or if its endpoint was removed
+   * if the delivery is already due or being sent, or if its endpoint was removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
@@ -209,7 +209,8 @@ export function createDeliverySettings(
       const call = readRedeliver(organizationId, options, { deliveryId })
       const { deliveryId: id } = call.input
       const request = audited(makeEntry, call, 'delivery.redelivered', id)
-      const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
+      const filter = { states: STATES }
+      const recovered = await store.deliveries.recover({ ...request, ids: [id], filter, limit: 1 })
       const delivery = await show(call.organizationId, id, call.action)
       if (recovered.includes(id)) return delivery
       throw refused(call.action, INVALID_STATE, obstacleOf(delivery))

@@ -2,7 +2,7 @@ import type { DeliveryAttempt } from './claims.ts'
 import type { EndpointState } from './endpoints.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
-// Endpoint activity: hourly delivery and attempt counts, updated whenever results are written. The delivery/ README
+// Endpoint activity: delivery and attempt counts by hour of creation, updated whenever results are written. The delivery/ README
 // explains what is counted.
 
 /** Attempt classes. The class is the status code's first digit, or the type of failure if there was no response. */

@@ -141,7 +141,8 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
 }
 
 /**
- * A request to send finished deliveries again. Deliveries to removed endpoints are skipped.
+ * A request to send finished deliveries again. Deliveries to removed endpoints are skipped. If `filter.states` contains
+ * `pending`, deliveries that are backing off are included, but not those that are already due.
  * `recover` returns the ids of all deliveries that are now pending, and adds their number to `details.recovered` in the
  * audit entry. Multiple calls can share an entry. If the entry's subject is a delivery, sending the call again doesn't
  * recover the delivery twice, and each call returns its id.
@@ -217,7 +218,10 @@ export interface DeliveryStore extends ClaimStore {
     deliveryIds: readonly string[],
   ): Promise<ReadonlyMap<string, readonly DeliveryAttempt[]>>
 
-  /** Makes finished deliveries due now and starts a new round of attempts. The event id stays the same. */
+  /**
+   * Makes finished deliveries due now and starts a new round of attempts. The event id stays the same. For pending
+   * deliveries, see {@link RecoveryRequest}.
+   */
   recover(request: RecoveryRequest): Promise<readonly string[]>
 
   /**

@@ -13,9 +13,9 @@ import { launch, missingBrowser, watch } from './_browser.ts'
 /** Lists the elements of a page that come from no template; empty when the hostile text stayed text. */
 function strangersOf(page: Page): Promise<string[]> {
   return page.evaluate(() => {
-    // The charts are the only SVG of the templates, and hold paths alone.
+    // The charts are the only SVG of the templates. They hold paths, and one group of links with a title and a path each.
     const strange =
-      'svg:not(.ba-bars, .ba-spark), svg :not(path), img, iframe, style, base, template, object, embed, dialog, [style], [autofocus], [srcdoc]'
+      'svg:not(.ba-bars, .ba-spark), svg :not(path, .ba-bars > g, .ba-bars > g > a, .ba-bars > g > a > title:first-child), title *, img, iframe, style, base, template, object, embed, dialog, [style], [autofocus], [srcdoc]'
     const found = [...document.querySelectorAll(strange)].map((each) => each.outerHTML)
     if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`)
     for (const each of document.querySelectorAll('*')) {

@@ -20,7 +20,11 @@ function steady(text: string): string {
     .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
     .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
     .replace(/\b[A-Z]\w\w \d+, \d\d:00\b/g, '<hour>')
-    .replace(/\b(now|this minute|(in )?\d+ ?(s|seconds?|minutes?)( ago)?)\b/g, 'just now')
+    .replace(/\b(from|period)=\d{4}-[^&\s]+/g, '$1=<time>')
+    .replace(
+      /\b((?<!(Pending|Failed|Retry) )now|this minute|(in )?\d+ ?(s|seconds?|minutes?)( ago)?)\b/g,
+      'just now',
+    )
     .replace(/"createdAt": "[^"]*"/g, '"createdAt": "…"')
     .replace(/\\"createdAt\\":\s?\\"[^"]*\\"/g, '"createdAt": "…"')
 }

@@ -223,7 +223,7 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
     while (subscriber.verified.length < before + 3) await sleep(20)
     await press('Overview')
     await page.getByText('Show as table').click()
-    const table = page.getByRole('table', { name: /^Deliveries per hour/ })
+    const table = page.getByRole('table', { name: /^Deliveries created per hour/ })
     const rates = (await table.getByRole('row').allInnerTexts()).flatMap(
       (row) => /([\d.]+)%/.exec(row)?.[1] ?? [],
     )
@@ -281,9 +281,9 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
     aheadMs += 20 * 60 * 60 * 1000
     await press('Deliveries')
     const minute = (ms: number) => new Date(ms).toISOString().slice(0, 16)
-    await page.getByLabel('Time').selectOption({ label: 'Last hour' })
+    await page.getByLabel('Created').selectOption({ label: 'Last hour' })
     await sees('No deliveries match these filters.')
-    await page.getByLabel('Time').selectOption({ label: 'Custom range (UTC)' })
+    await page.getByLabel('Created').selectOption({ label: 'Custom range (UTC)' })
     await page.getByLabel('From').fill(minute(evening - 3_600_000))
     await page.getByLabel('To', { exact: true }).fill(minute(evening + 3_600_000))
     await page.getByLabel('Status').selectOption({ label: 'Failed' })

@@ -195,6 +195,57 @@ function testWhich(harness: StoreHarness): void {
     },
   )
 
+  harness.test(
+    'recover() makes a delivery that is backing off due now in a new round if the filter names pending',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await tenant.publish()
+      await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 60_000 })])
+      const { id } = await onlyDelivery(tenant)
+      const request = {
+        organizationId: tenant.id,
+        ids: [id],
+        filter: { states: ['pending'] },
+        limit: 1,
+        entry: { ...newEntry(), subjectId: id },
+      } as const
+      assert.deepEqual(await recover(tenant, [id]), [])
+      assert.deepEqual(await tenant.store.deliveries.recover(request), [id])
+      // Due already.
+      assert.deepEqual(await recover(tenant, [id], request.filter), [])
+      const { state, dueAt, attempts } = await onlyDelivery(tenant)
+      assert.deepEqual([state, attempts], ['pending', 1])
+      assert.ok(Date.parse(dueAt ?? '') <= (await storeTime(tenant)), `due at ${dueAt}`)
+
+      const again = await claimOne(tenant)
+      assert.deepEqual([again.id, again.attempt], [id, 1])
+      assert.deepEqual(await recover(tenant, [id], { states: ['pending', 'sending'] }), [])
+      await writeResults(tenant, [failure(again, { delayMs: 60_000 })])
+      // A repeated call whose response was lost doesn't skip the next delay.
+      assert.deepEqual(await tenant.secondStore.deliveries.recover(request), [id])
+      assert.deepEqual((await claim(tenant)).deliveries, [])
+      const audit = await tenant.store.audit.list(tenant.id, { subjectId: id }, 10, null)
+      assert.deepEqual(
+        audit.map(({ details }) => details.recovered),
+        [1],
+      )
+
+      const endpointId = again.endpointId
+      const setState = (from: EndpointState, state: 'paused' | 'enabled') =>
+        tenant.store.endpoints.setState({
+          ...{ organizationId: tenant.id, endpointId, state, from: [from], entry: newEntry() },
+        })
+      await setState('enabled', 'paused')
+      assert.deepEqual(await recover(tenant, [id], { states: ['pending'] }), [id])
+      assert.deepEqual((await claim(tenant)).deliveries, [])
+      await setState('paused', 'enabled')
+      await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 60_000 })])
+      await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
+      assert.deepEqual(await recover(tenant, [id], { states: ['pending'] }), [])
+    },
+  )
+
   harness.test('recover() only recovers the given ids, each once, and ignores unknown ids', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()

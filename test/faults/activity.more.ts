@@ -102,7 +102,7 @@ interface LoggedAttempt {
 async function assertActivityOfLog({ sql }: Scene): Promise<string> {
   const log = await sql<LoggedAttempt[]>`
     select a.organization_id || ' ' || a.delivery_id as delivery, a.organization_id || ' ' || d.endpoint_id as endpoint,
-      date_trunc('hour', a.started_at, 'UTC')::text as hour, a.status, a.error, a.duration_ms as "durationMs"
+      date_trunc('hour', d.created_at, 'UTC')::text as hour, a.status, a.error, a.duration_ms as "durationMs"
     from business_api.delivery_attempts a
     join business_api.finished_deliveries d on d.organization_id = a.organization_id and d.id = a.delivery_id
     order by a.organization_id, a.delivery_id, a.number`

@@ -236,6 +236,29 @@ describe('the delivery log', () => {
     assertAlike(readings, 600)
   })
 
+  test('and so does a retry of pending deliveries', async () => {
+    for (const { sql } of databases) {
+      await reopenDeliveries(sql, sql`endpoint_id <> ${ENDPOINT}`)
+      await sql`update business_api.open_deliveries set is_backing_off = true, due_at = now() + interval '1 hour'`
+      await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
+    }
+    const request = { organizationId: ORGANIZATION, limit: 1, entry: newEntry() }
+    const readings = await measureAll(async (database) => {
+      const [{ id } = { id: '' }] = await listDeliveries(
+        database,
+        ORGANIZATION,
+        { states: ['pending'] },
+        1,
+        null,
+      )
+      assert.deepEqual(
+        await recoverDeliveries(database, { ...request, ids: [id], filter: { states: ['pending'] } }),
+        [id],
+      )
+    })
+    assertAlike(readings, 600)
+  })
+
   test('reads the same if all deliveries of another endpoint are pending or have failed', async () => {
     for (const state of ['pending', 'failed'] as const) {
       for (const { sql } of databases) {

@@ -21,12 +21,33 @@ test('a stacked chart stands on a scale that is even, and shows every failure', 
   ]
   assert.equal(scaleOf(bars), 4)
   const chart = toMarkup(
-    stackedChart(bars, { summary: 'Two "hours"', scale: ['4', '2', '0'], times: ['10:00'] }),
+    stackedChart(
+      bars,
+      { summary: 'Two "hours"', scale: ['4', '2', '0'], times: ['10:00'] },
+      ({ at, failed }, isFailed) => ({
+        href: `/${at.slice(11, 13)}`,
+        text: isFailed ? `${failed} failed` : '',
+      }),
+    ),
   )
   checkMarkup(chart, 'chart')
-  assert.match(chart, /role="img" aria-label="Two &quot;hours&quot;" viewBox="0 0 12 100"/)
+  assert.match(
+    chart,
+    /class="ba-hidden">Two &quot;hours&quot;<\/p>.*aria-hidden="true" viewBox="0 0 12 100"/s,
+  )
   assert.match(chart, /class="ba-good" d="M2 100V25M10 100V75"/)
   assert.match(chart, /class="ba-bad" d="M2 25V0"/)
+  // Every part of a bar is a link for pointers, with the space above the failures.
+  assert.deepEqual(
+    [...chart.matchAll(/<a href="(.+?)" tabindex="-1"><title>(.*?)<\/title><path d="(.+?)"\/><\/a>/g)].map(
+      (link) => link.slice(1),
+    ),
+    [
+      ['/10', '', 'M2 100V25'],
+      ['/10', '1 failed', 'M2 25V0'],
+      ['/12', '', 'M10 100V0'],
+    ],
+  )
   // One of 9,999 is less than a pixel: the bar stays on the scale.
   const many = [{ at: '2026-11-10T10:00:00.000Z', delivered: 9_999, failed: 1 }]
   assert.equal(scaleOf(many), 10_000)
@@ -34,9 +55,10 @@ test('a stacked chart stands on a scale that is even, and shows every failure', 
   assert.deepEqual([[], many].map(scaleOf), [2, 10_000])
 })
 
-/** An organization in a store whose clock stands still, with deliveries of today, of yesterday and of last month. */
+/** An organization with deliveries of last month, of yesterday and of today, when the store's clock stands still. */
 async function setUpBusy(): Promise<Under & { readonly tenant: Tenant }> {
-  const store = createMemoryStore({ clock: () => NOW })
+  let now = NOW
+  const store = createMemoryStore({ clock: () => now })
   const under = { store: () => store, secondStore: () => store, events: () => [], letTimePass() {} }
   const tenant = await createTenant(under)
   const page = setUp({ store, clock: () => NOW, settings: { clock: () => NOW } })
@@ -44,19 +66,17 @@ async function setUpBusy(): Promise<Under & { readonly tenant: Tenant }> {
   const { id } = await tenant.insertEndpoint({ description: 'Billing' })
   await tenant.insertEndpoint({ description: 'Quiet', types: ['lead.created'] })
   for (const [agoMs, delivered, failed] of [
-    [0, 3, 1],
-    [25 * HOUR_MS, 1, 4],
     [20 * DAY_MS, 5, 0],
+    [25 * HOUR_MS, 1, 4],
+    [0, 3, 1],
   ] as const) {
+    now = NOW - agoMs
     await publishMany(tenant, delivered + failed)
     const claimed = await claim(store, tenant.id)
     assert.ok(claimed.every(({ endpointId }) => endpointId === id))
-    const then = { startedAgoMs: agoMs + 30, endedAgoMs: agoMs }
     await writeResults(
       tenant,
-      claimed.map((delivery, index) =>
-        index < delivered ? success(delivery, then) : lastFailure(delivery, then),
-      ),
+      claimed.map((delivery, index) => (index < delivered ? success(delivery) : lastFailure(delivery))),
     )
   }
   return Object.assign(page, { tenant })
@@ -68,19 +88,62 @@ test('the overview shows delivered and failed deliveries by hour and by day, in 
   checkMarkup(day.text, '/')
   assert.match(
     day.text,
-    /aria-label="Deliveries per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed" viewBox="0 0 96 100"/,
+    />Deliveries created per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed<.*viewBox="0 0 96 100"/s,
   )
   assert.match(
     day.words,
-    /Success rate 75% .*Pending deliveries 0 Failed deliveries 5 .*Nov 10, 12:00 3 1 75%/,
+    /Success rate 75% .*Pending now 0 Failed now 5 .*Nov 10, 12:00 3 1 75% Nov 10, 11:00 0 0 – /,
   )
   const week = await under.get('/?activity=7d')
-  assert.match(week.text, /aria-label="Deliveries per day \(UTC\), Nov 4, 00:00[^"]*: 4 delivered, 5 failed"/)
+  assert.match(week.text, />Deliveries created per day \(UTC\), Nov 4, 00:00[^<]*: 4 delivered, 5 failed</)
   assert.match(week.words, /Success rate 44\.4% .*Nov 10 3 1 75% Nov 9 1 4 20%/)
   assert.match(week.text, /href="[^"]*\?activity=7d" aria-current="true"/)
   const month = await under.get('/?activity=30d')
-  assert.match(month.text, /9 delivered, 5 failed" viewBox="0 0 120 100"/)
+  assert.match(month.text, /9 delivered, 5 failed<.*viewBox="0 0 120 100"/s)
   assert.match((await under.get('/?activity=constructor')).text, /viewBox="0 0 96 100"/)
+})
+
+test("a chart's bars and its table link to the deliveries that they count", async () => {
+  const under = await setUpBusy()
+  const rowsOf = async (href: string | undefined): Promise<number> => {
+    const { text } = await under.get((href ?? '').replaceAll('&amp;', '&').replace('/settings/developer', ''))
+    return text.split('<tr><th scope="row">').length - 1
+  }
+  const { text } = await under.get('/?activity=7d')
+  const bars = [...text.matchAll(/<a href="([^"]+)" tabindex="-1"><title>Nov (\d+): (\d+) (\w+)<\/title>/g)]
+  assert.deepEqual(
+    bars.map(([, , day, count, word]) => `${day}: ${count} ${word}`),
+    ['9: 1 delivered', '9: 4 failed', '10: 3 delivered', '10: 1 failed'],
+  )
+  for (const [, href, , count] of bars) assert.equal(await rowsOf(href), Number(count), href)
+  // Keyboards have the same links in the table, and each endpoint's failures of the period.
+  const [table = '', endpoints = ''] = text.split('<h2>Endpoints</h2>')
+  const hrefsOf = (part: string): string[] =>
+    [...part.matchAll(/href="([^"]+)">\d+<\/a><\/td>/g)].map(([, href]) => href ?? '')
+  assert.deepEqual(await Promise.all(hrefsOf(table).map(rowsOf)), [1, 4])
+  assert.deepEqual(await Promise.all(hrefsOf(endpoints).map(rowsOf)), [5])
+
+  const filter = '/deliveries?state=failed&amp;period=2026-11-10T12'
+  const hour = `<a href="/settings/developer${filter}" tabindex="-1"><title>Nov 10, 12:00: 1 failed</title>`
+  assert.ok((await under.get('/')).text.includes(hour))
+  assert.equal(await rowsOf(filter), 1)
+  const { text: list } = await under.get(filter.replace('&amp;', '&'))
+  assert.match(list, /value="custom" selected.*value="2026-11-10T12:00".*value="2026-11-10T13:00"/s)
+  for (const wrong of ['2026-13-40', '0000-01-01', '2026-11-10T99'])
+    assert.equal((await under.get(`/deliveries?period=${wrong}`)).status, 200, wrong)
+})
+
+test('a success rate is 0% while all attempts fail, even if they are still retried', async () => {
+  const under = await setUpBusy()
+  const { id } = await under.tenant.insertEndpoint({ description: 'Down', types: ['invoice.paid'] })
+  await under.tenant.publish({ type: 'invoice.paid' })
+  await record(under.store, await claim(under.store, under.tenant.id), 'retry')
+  assert.match((await under.get('/')).words, /Down Failing 0% 0 /)
+  assert.match((await under.get('/endpoints')).words, /Down 1|Down invoice\.paid 0% /)
+  assert.match(
+    (await under.get(`/endpoints/${id}`)).text,
+    /<h1 tabindex="-1">Down <b class="ba-badge ba-wait">Failing<\/b><\/h1>/,
+  )
 })
 
 test('the overview lists endpoints in order of trouble, with the rate and the bars of each', async () => {
@@ -88,7 +151,7 @@ test('the overview lists endpoints in order of trouble, with the rate and the ba
   const { words, text } = await under.get('/')
   assert.match(
     words,
-    /Endpoint Status Success rate Failed Last 24 hours Billing Enabled 75% 1 Quiet Enabled – 0/,
+    /Endpoint Status Success rate Failed Last 24 hours Billing Failing 75% 1 Quiet Enabled – 0/,
   )
   assert.match(
     text,

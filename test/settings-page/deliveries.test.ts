@@ -108,12 +108,14 @@ test('GET /deliveries/:id has a table of attempts, and the request and response 
 
 test('POST /deliveries/resend sends the selected deliveries again, and says which could not be', async () => {
   const under = await setUpSeeded()
-  const { failedDelivery, deliveredDelivery, pendingDelivery } = under.seeded
+  const { failedDelivery, deliveredDelivery, pendingDelivery, pausedEndpoint } = under.seeded
+  const due = { states: ['pending'], endpointId: pausedEndpoint } as const
+  const [waiting] = (await under.settings.deliveries.list(ORGANIZATION, due)).data
   const list = await under.get('/deliveries?state=failed')
   assert.match(list.text, new RegExp(`<input type="checkbox" name="id" value="${failedDelivery}"`))
   const all = await under.get('/deliveries')
   assert.doesNotMatch(all.text, new RegExp(`value="${pendingDelivery}"`), 'a box for a delivery in progress')
-  const id = [failedDelivery, deliveredDelivery, pendingDelivery, 'dlv_missing', 'nonsense']
+  const id = [failedDelivery, deliveredDelivery, waiting?.id ?? '', 'dlv_missing', 'nonsense']
   const sent = await under.post('/deliveries/resend?type=client.created', { id })
   assert.equal(sent.location, `${BASE}/deliveries?type=client.created&resent=2&left=1`)
   const { words } = await under.get((sent.location ?? '').replace(BASE, ''))
@@ -147,10 +149,43 @@ test('POST /deliveries/:id/redeliver and cancel act once, and show the present s
   assert.equal((await under.post(`/deliveries/${id}/cancel`, {})).status, 409)
 })
 
+test('a delivery that is backing off can be retried now, unless its endpoint is paused', async () => {
+  const under = await setUpSeeded()
+  const { pendingDelivery: id, failingEndpoint } = under.seeded
+  assert.match((await under.get('/deliveries')).words, /Pending Retrying [^·]+ · Connection refused/)
+  assert.match(
+    (await under.get(`/deliveries/${id}`)).text,
+    new RegExp(`action="[^"]*/${id}/redeliver".*>Retry now<`, 's'),
+  )
+  await under.settings.endpoints.pause(ORGANIZATION, failingEndpoint)
+  const paused = await under.get(`/deliveries/${id}`)
+  assert.match(paused.words, /Next attempt When the endpoint is resumed/)
+  assert.match(
+    (await under.get('/deliveries')).words,
+    /Pending Endpoint paused · Connection refused Warehouse/,
+  )
+  assert.doesNotMatch(paused.words, /Retry now/)
+  await under.settings.endpoints.resume(ORGANIZATION, failingEndpoint)
+
+  const { location } = await under.post(`/deliveries/${id}/redeliver`, {})
+  assert.equal(location, `${BASE}/deliveries/${id}?done=redelivered`)
+  assert.match(
+    (await under.get(`/deliveries/${id}?done=redelivered`)).words,
+    /Resend queued.* Next attempt Due now Created/,
+  )
+  await under.settings.endpoints.update(ORGANIZATION, failingEndpoint, { maxPerSecond: 1 })
+  const limited = await under.get(`/deliveries/${id}`)
+  assert.match(limited.words, /Next attempt When the endpoint's limit of 1 per second allows/)
+  assert.doesNotMatch(limited.words, /Retry now/)
+})
+
 test('POST /deliveries/recover sends the counted deliveries again, with one entry in the audit', async () => {
   const under = await setUpSeeded()
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
-  assert.match(question.words, /3 failed and skipped deliveries match/)
+  assert.match(
+    question.words,
+    /3 failed and skipped deliveries will be resent\. Only deliveries that match the filters of the list\./,
+  )
   const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
   assert.equal(status, 200)
   assert.match(words, /3 deliveries queued/)

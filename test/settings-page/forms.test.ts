@@ -162,7 +162,10 @@ test('a recovery sends what its question has counted, and no later delivery, wha
     const { settings, store } = under
     const { failed, skipped } = await settings.deliveries.countRecoverable(ORGANIZATION)
     const question = await under.get('/deliveries/recover')
-    assert.match(question.words, new RegExp(`${failed + skipped} failed and skipped deliveries match`))
+    assert.match(
+      question.words,
+      new RegExp(`${failed + skipped} failed and skipped deliveries will be resent`),
+    )
     await setTimeout(5)
     for (let sent = 0; sent < 20; sent++) await publish(store, ORGANIZATION, 'client.created')
     const later = await settings.deliveries.countRecoverable(ORGANIZATION)

@@ -58,6 +58,20 @@ describeOnEveryStore((open) => {
       }
     })
 
+    test('deliveries.redeliver() makes a delivery that is backing off due now in a new round', async () => {
+      const { store, deliveries, organizationId } = await setUp()
+      await publish(store, organizationId)
+      await record(store, await claim(store, organizationId), 'retry')
+      const [before] = (await deliveries.list(organizationId)).data
+      const id = before?.id ?? ''
+      assert.ok(Date.parse(before?.dueAt ?? '') > Date.now() + 10_000, `due at ${before?.dueAt}`)
+      const { state, dueAt, attempts } = await deliveries.redeliver(organizationId, id)
+      assert.deepEqual([state, attempts], ['pending', 1])
+      assert.ok(Date.parse(dueAt ?? '') <= Date.now() + 1000, `due at ${dueAt}`)
+      const [claimed] = await claim(store, organizationId)
+      assert.deepEqual([claimed?.id, claimed?.attempt], [id, 1])
+    })
+
     test('deliveries.redeliver() rejects a delivery of a removed endpoint', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId, endpointId } = given

@@ -11,6 +11,7 @@ import { badge } from '../views/badge.ts'
 import { scaleOf, sparkline, stackedChart } from '../views/chart.ts'
 import { lines, table } from '../views/table.ts'
 import { endpointState, shortName } from './endpoint-words.ts'
+import { periodAt, periodSince } from './filter.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -68,7 +69,7 @@ export function activitySection(
   )
   return html`<nav class="ba-periods" aria-label="${t`Period`}">${periods}</nav>
 ${numbers(context, activity, filter)}
-${chart(context, activity)}`
+${chart(context, activity, filter)}`
 }
 
 /** Renders numbers side by side. `null` entries are skipped. */
@@ -91,10 +92,10 @@ function numbers(
   const duration = (ms: number | null): string => (ms === null ? '–' : context.format.duration(ms))
   return figures([
     [t`Success rate`, rateText(context, totals)],
-    [t`p50 latency`, duration(totals.p50Ms)],
-    [t`p95 latency`, duration(totals.p95Ms)],
-    [t`Pending deliveries`, deliveries(pendingNow, 'pending')],
-    [t`Failed deliveries`, deliveries(failedNow, 'failed')],
+    [t`p50 duration`, duration(totals.p50Ms)],
+    [t`p95 duration`, duration(totals.p95Ms)],
+    [t`Pending now`, deliveries(pendingNow, 'pending')],
+    [t`Failed now`, deliveries(failedNow, 'failed')],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys in use`, html`<a href="${link('/keys')}">${context.format.number(apiKeysInUse)}</a>`]
       : null,
@@ -108,42 +109,63 @@ function countText({ t, format }: Context, count: number): string {
   return count > COUNT_MAX ? t`More than ${COUNT_MAX}` : format.number(count)
 }
 
-function rateText({ format }: Context, { successRate }: Pick<ActivityNumbers, 'successRate'>): string {
+/** Formats the success rate; a dash if there was no attempt. */
+export function rateText({ format }: Context, { successRate }: Pick<ActivityNumbers, 'successRate'>): string {
   return successRate === null ? '–' : format.percent(successRate)
 }
 
 // --- The chart ---
 
-function chart(context: Context, activity: Activity): Html {
-  const { t, format } = context
+function chart(context: Context, activity: Activity, filter: Readonly<Record<string, string>>): Html {
+  const { t, format, link } = context
   const { series, interval, totals, from, to } = activity
   const isByHour = interval === 'hour'
   const { bars } = PERIODS[periodOf(context)]
   const top = scaleOf(series)
-  const title = isByHour ? t`Deliveries per hour (UTC)` : t`Deliveries per day (UTC)`
+  const title = isByHour ? t`Deliveries created per hour (UTC)` : t`Deliveries created per day (UTC)`
   const unit = isByHour ? 'hour' : 'day'
+  const nameOf = (at: string): string => format.interval(at, isByHour ? 'dayHour' : 'day')
+  const hrefOf = (at: string, state?: string): string =>
+    link('/deliveries', { ...filter, state, ...periodAt(at, interval) })
   const counts = t`${totals.delivered} delivered, ${totals.failed} failed`
   const columns = [
     {
       head: isByHour ? t`Hour` : t`Day`,
-      cell: ({ at }: IntervalActivity) => format.interval(at, isByHour ? 'dayHour' : 'day'),
+      cell: ({ at, attempts }: IntervalActivity) =>
+        attempts === 0 ? nameOf(at) : html`<a href="${hrefOf(at)}">${nameOf(at)}</a>`,
     },
     { head: t`Delivered`, cell: ({ delivered }: IntervalActivity) => format.number(delivered) },
-    { head: t`Failed`, cell: ({ failed }: IntervalActivity) => format.number(failed) },
+    {
+      head: t`Failed`,
+      cell: ({ at, failed }: IntervalActivity) => failedLink(context, failed, hrefOf(at, 'failed')),
+    },
     { head: t`Success rate`, cell: (each: IntervalActivity) => rateText(context, each) },
   ]
-  const rows = series.filter(({ attempts }) => attempts > 0).toReversed()
+  const hasAttempts = totals.attempts > 0
   return html`<figure class="ba-card ba-chart"><figcaption><strong>${title}</strong> ${badge('good', t`Delivered`)} ${badge('bad', t`Failed`)}</figcaption>
-${stackedChart(series, {
-  summary: `${title}, ${format.interval(from, 'dayHour')} – ${format.interval(to, 'dayHour')}: ${counts}`,
-  scale: [format.number(top), format.number(top / 2), '0'],
-  times: series.filter((_, index) => index % bars === 0).map(({ at }) => format.interval(at, unit)),
-})}
+${stackedChart(
+  series,
+  {
+    summary: `${title}, ${format.interval(from, 'dayHour')} – ${format.interval(to, 'dayHour')}: ${counts}`,
+    scale: [format.number(top), format.number(top / 2), '0'],
+    times: series.filter((_, index) => index % bars === 0).map(({ at }) => format.interval(at, unit)),
+  },
+  ({ at, delivered, failed }, isFailed) => ({
+    href: hrefOf(at, isFailed ? 'failed' : 'delivered'),
+    text: `${nameOf(at)}: ${isFailed ? t`${failed} failed` : t`${delivered} delivered`}`,
+  }),
+)}
+${totals.failed > 0 && html`<p class="ba-hint">${t`Failed deliveries are counted even if they were resent since.`}</p>`}
 ${
-  rows.length === 0
-    ? html`<p class="ba-hint">${t`No deliveries in this period.`}</p>`
-    : html`<details><summary>${t`Show as table`}</summary>${table(title, columns, rows)}</details>`
+  hasAttempts
+    ? html`<details><summary>${t`Show as table`}</summary>${table(title, columns, series.toReversed())}</details>`
+    : html`<p class="ba-hint">${t`No deliveries in this period.`}</p>`
 }</figure>`
+}
+
+/** Renders a number of failed deliveries, linked to their list. */
+function failedLink({ format }: Context, failed: number, href: string): Content {
+  return failed === 0 ? '0' : html`<a href="${href}">${format.number(failed)}</a>`
 }
 
 // --- Endpoints ---
@@ -152,7 +174,7 @@ const ENDPOINTS_MAX = 10
 
 /** Renders the endpoints with success rate and sparkline, those with problems first. */
 export function endpointsSection(context: Context, activity: Activity): Content {
-  const { t, link, access, format } = context
+  const { t, link, access } = context
   const present = activity.endpoints.filter(({ state }) => state !== 'removed')
   if (present.length === 0) return null
   const more = present.length - ENDPOINTS_MAX
@@ -176,21 +198,22 @@ ${lines<EndpointActivity>(
       width: 'small',
       cell: (endpoint) => rateText(context, endpoint),
     },
-    { head: t`Failed`, isHeadShown: true, width: 'small', cell: ({ failed }) => format.number(failed) },
+    {
+      head: t`Failed`,
+      isHeadShown: true,
+      width: 'small',
+      cell: ({ endpointId, failed }) =>
+        failedLink(
+          context,
+          failed,
+          link('/deliveries', { state: 'failed', endpoint: endpointId, ...periodSince(activity.from) }),
+        ),
+    },
     { head: periodText(context), width: 'medium', cell: ({ series }) => sparkline(filled(activity, series)) },
   ],
   present.slice(0, ENDPOINTS_MAX),
 )}
 ${more > 0 && access.can('endpoints:read') && html`<p><a href="${link('/endpoints')}">${t.count(more, '1 more endpoint', '{0} more endpoints')}</a></p>`}`
-}
-
-/** Formats the share of deliveries that failed; a dash if none ended. */
-export function errorRate(
-  { format }: Context,
-  { failed, delivered }: Pick<ActivityNumbers, 'failed' | 'delivered'>,
-): string {
-  const ended = failed + delivered
-  return ended === 0 ? '–' : format.percent(Math.ceil((failed * 1000) / ended) / 1000)
 }
 
 /** Returns an endpoint's series including intervals without ended deliveries. */

@@ -106,7 +106,7 @@ const FIELDS: readonly Field[] = [
   },
   {
     name: 'response',
-    label: (t) => t`Response`,
+    label: (t) => t`Last response`,
     choices: ({ t }) =>
       RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
     read: (text) => RESPONSES.filter((response) => response === text).map((response) => ({ response })),
@@ -166,6 +166,7 @@ export function deliveryTable(
 ): Html {
   const { t, link, format, access, now } = context
   const names = new Map(endpoints?.map((endpoint) => [endpoint.id, shortName(access, endpoint)]))
+  const paused = new Set(endpoints?.filter(({ state }) => state === 'paused').map(({ id }) => id))
   const isLater = ({ dueAt }: Delivery) => dueAt !== null && Date.parse(dueAt) > now
   return lines<Delivery>(
     t`Deliveries`,
@@ -176,18 +177,19 @@ export function deliveryTable(
         cell: ({ id, type, state }) =>
           html`${isSelectable && (isOpen(state) ? html`<i></i> ` : html`<input${attributes({ type: 'checkbox', name: 'id', value: id, 'aria-label': type })}> `)}<a href="${link(`/deliveries/${id}`)}">${type}</a>`,
       },
+      { head: t`Status`, width: 'small', cell: (delivery) => deliveryState(t, delivery) },
       {
-        head: t`Status`,
-        width: deliveries.some(isLater) ? 'medium' : 'small',
-        cell: (delivery) => [
-          deliveryState(t, delivery),
-          isLater(delivery) && html` ${nextAttempt(context, delivery.dueAt ?? '')}`,
-        ],
-      },
-      {
-        head: t`Response`,
-        cell: ({ lastStatus, lastError }) =>
-          lastStatus ?? (lastError === null ? '–' : errorText(t, lastError)),
+        head: t`Last response`,
+        ...(deliveries.some(isLater) && { width: 'medium' }),
+        cell: (delivery) => {
+          const { state, dueAt, endpointId, lastStatus, lastError } = delivery
+          const answer = lastStatus ?? (lastError === null ? '–' : errorText(t, lastError))
+          const isPaused = state === 'pending' && paused.has(endpointId)
+          if (isPaused) return answer === '–' ? t`Endpoint paused` : `${t`Endpoint paused`} · ${answer}`
+          return isLater(delivery)
+            ? html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · ${answer}`
+            : answer
+        },
       },
       ...(endpoints === null
         ? []
@@ -197,9 +199,14 @@ export function deliveryTable(
               cell: ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Deleted endpoint`,
             },
           ]),
-      { head: t`Record`, cell: ({ subjectId }) => subjectId !== null && html`<code>${subjectId}</code>` },
       {
-        head: t`Time`,
+        head: t`Record`,
+        cell: ({ subjectId }) =>
+          subjectId !== null &&
+          html`<a href="${link('/deliveries', { record: subjectId })}">${subjectId}</a>`,
+      },
+      {
+        head: t`Created`,
         note: format.timeZone,
         width: 'small',
         cell: ({ createdAt }) => format.short(createdAt),
@@ -230,8 +237,17 @@ export function liveRegion(
   return html`${moves && html`<p class="ba-live"><a class="ba-quiet-link" href="" data-refresh>${t`Refresh`}</a></p>`}<div data-live="${moves ? 'yes' : 'no'}">${content}</div>`
 }
 
-/** Renders the next attempt. A delivery that is already due waits for a free worker or a paused endpoint. */
-export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
+/** Renders the next attempt, or what a delivery that is already due waits for. */
+export function dueText(
+  { t, format, now }: Context,
+  { dueAt, lastStatus }: Pick<Delivery, 'dueAt' | 'lastStatus'>,
+  endpoint: WebhookEndpoint | null,
+): Content {
   if (dueAt === null) return t`None`
-  return Date.parse(dueAt) <= now ? t`Due now` : format.time(dueAt)
+  if (endpoint?.state === 'paused') return t`When the endpoint is resumed`
+  if (Date.parse(dueAt) > now) return format.time(dueAt)
+  if (lastStatus === 429 || lastStatus === 503)
+    return t`When the endpoint's back-off after ${lastStatus} ends`
+  const limit = endpoint?.maxPerSecond ?? null
+  return limit === null ? t`Due now` : t`When the endpoint's limit of ${limit} per second allows`
 }

@@ -91,7 +91,7 @@ async function showDelivery(
   delivery: DeliveryDetails,
   message: Content,
 ): Promise<ScreenPage> {
-  const { t, link, format, access } = context
+  const { t, link, format, access, now } = context
   const { id, eventId, endpointId, type, state, reason, dueAt, createdAt, finishedAt } = delivery
   const chosen = chosenAttempt(context, delivery)
   const endpoint = await findEndpoint(context, endpointId)
@@ -106,7 +106,7 @@ ${liveRegion(
   html`${facts([
     [t`Status`, deliveryState(t, delivery)],
     reason === null ? null : [t`Error`, reasonText(t, reason)],
-    dueAt === null ? null : [t`Next attempt`, dueText(context, dueAt)],
+    dueAt === null ? null : [t`Next attempt`, dueText(context, delivery, endpoint)],
     [t`Created`, format.time(createdAt)],
     finishedAt === null ? null : [t`Completed`, format.time(finishedAt)],
     [
@@ -141,8 +141,10 @@ ${
 )}
 ${changes}`
   const isOpen = state === 'pending' || state === 'sending'
+  const isLater = dueAt !== null && Date.parse(dueAt) > now && endpoint?.state !== 'paused'
   const acts = access.can('deliveries:write') && [
-    !isOpen && buttonForm(context, link(`/deliveries/${id}/redeliver`), t`Resend`),
+    (!isOpen || isLater) &&
+      buttonForm(context, link(`/deliveries/${id}/redeliver`), isLater ? t`Retry now` : t`Resend`),
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
   ]
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }

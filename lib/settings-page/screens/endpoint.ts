@@ -72,7 +72,7 @@ async function showEndpoint(
   endpoint: WebhookEndpoint,
   message: Content,
 ): Promise<ScreenPage> {
-  const { t, link, access, format } = context
+  const { settings, t, link, access, format } = context
   const { id, url, types, headerNames, createdAt } = endpoint
   const mayWrite = access.can('endpoints:write')
   const [secretFacts, activity, deliveries] = await Promise.all([
@@ -87,7 +87,6 @@ ${deliveries}
 <h2>${t`Settings`}</h2>
 ${facts([
   [t`URL`, html`<code>${url}</code>`],
-  [t`Status`, endpointState(t, endpoint)],
   [t`Events to send`, types === null ? t`All events (including future types)` : types.join(', ')],
   ...factsOf(t, endpoint),
   headerNames.length === 0
@@ -109,12 +108,14 @@ ${facts([
 ${mayWrite && testForm(context, endpoint)}
 ${mayWrite && dangerZone(context, endpoint)}`
   const acts = mayWrite && [
+    settings.capabilities.tests && buttonForm(context, link(`/endpoints/${id}/test`), t`Send test event`),
     endpoint.state === 'enabled' && buttonForm(context, link(`/endpoints/${id}/pause`), t`Pause`),
     endpoint.state === 'paused' && buttonForm(context, link(`/endpoints/${id}/resume`), t`Resume`),
     endpoint.state === 'disabled' && buttonForm(context, link(`/endpoints/${id}/enable`), t`Enable`),
   ]
   return {
     title: nameOf(endpoint),
+    badge: endpointState(t, endpoint),
     content,
     acts,
     up: { href: link('/endpoints'), text: t`Webhook endpoints` },

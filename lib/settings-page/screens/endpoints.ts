@@ -4,10 +4,10 @@ import { html } from '../html.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
-import { errorRate, readActivity } from './activity.ts'
+import { rateText, readActivity } from './activity.ts'
 import { endpointState, nameOf, typesText } from './endpoint-words.ts'
 
-const NOTHING = { delivered: 0, failed: 0 }
+const NOTHING = { successRate: null }
 
 /** `/endpoints`. */
 export async function list(context: Context): Promise<ScreenPage> {
@@ -19,7 +19,7 @@ export async function list(context: Context): Promise<ScreenPage> {
   const counted = new Map(activity?.endpoints.map((endpoint) => [endpoint.endpointId, endpoint]))
   const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main')
   const content = html`${query.get('done') === 'deleted' && notice('good', t`Endpoint deleted`)}
-<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Error rates cover the last 24 hours.`}`}</p>
+<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Success rates cover the last 24 hours.`}`}</p>
 ${
   endpoints.length === 0
     ? empty(t`No endpoints yet. Create one to get notified when events happen in your organization.`, act)
@@ -35,10 +35,10 @@ ${
             ? []
             : [
                 {
-                  head: t`Error rate`,
+                  head: t`Success rate`,
                   isHeadShown: true,
                   width: 'small' as const,
-                  cell: ({ id }: WebhookEndpoint) => errorRate(context, counted.get(id) ?? NOTHING),
+                  cell: ({ id }: WebhookEndpoint) => rateText(context, counted.get(id) ?? NOTHING),
                 },
               ]),
           // Not a link, because a click would send a request that the page doesn't control.

@@ -34,6 +34,30 @@ const PERIODS: ReadonlyMap<string, number> = new Map([
 /** The period from `from` to `to`. */
 const CUSTOM = 'custom'
 
+/** Returns the parameters of the hour or day that starts at a time, which is shorter than a custom period. */
+export function periodAt(iso: string, unit: 'hour' | 'day'): { readonly period: string } {
+  return { period: iso.slice(0, unit === 'hour' ? 13 : 10) }
+}
+
+/** Returns the parameters of the period since a time, in whole minutes. */
+export function periodSince(iso: string): { readonly period: string; readonly from: string } {
+  return { period: CUSTOM, from: toInput(Date.parse(iso)) }
+}
+
+/** Replaces an hour or a day by a custom period. */
+function readPeriod(values: { get(name: string): string | null }): readonly string[] {
+  const [period = '', from = '', to = ''] = ['period', 'from', 'to'].map((name) => values.get(name)?.trim())
+  if (!/^\d{4}-\d\d-\d\d(T\d\d)?$/.test(period)) return [period, from, to]
+  const [lengthMs, start] = period.length > 10 ? [HOUR_MS, `${period}:00Z`] : [24 * HOUR_MS, period]
+  const begin = Date.parse(start)
+  return Number.isNaN(begin) || begin < 0 ? [] : [CUSTOM, toInput(begin), toInput(begin + lengthMs)]
+}
+
+/** Formats a time as the value of a datetime-local input, in UTC. */
+function toInput(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 16)
+}
+
 /** Parses the filter of a URL or form. */
 export function readFilter<Filter extends object>(
   fields: readonly FilterField<Filter, never>[],
@@ -49,7 +73,7 @@ export function readFilter<Filter extends object>(
     texts[name] = text
     parts.push(...read(text, context))
   }
-  const [period = '', from = '', to = ''] = ['period', 'from', 'to'].map((name) => values.get(name)?.trim())
+  const [period = '', from = '', to = ''] = readPeriod(values)
   const [since, until] = [momentOf(from), momentOf(to)]
   const ms = PERIODS.get(period)
   if (since !== null) texts.from = from
@@ -82,15 +106,19 @@ export function logFilterForm<About>(
     link(path),
     isFiltered(texts),
     html`${fields.filter(({ choices }) => choices).map(fieldOf)}
-${periodFields(t, texts)}
+${periodFields(t, texts, path === '/deliveries' ? t`Created` : t`Time`)}
 ${fields.filter(({ choices }) => !choices).map(fieldOf)}${more}`,
   )
 }
 
 /** Renders the period fields. The script shows the custom range once selected; otherwise the next page does. */
-function periodFields(t: Texts, { period = '', from = '', to = '' }: Readonly<Record<string, string>>): Html {
+function periodFields(
+  t: Texts,
+  { period = '', from = '', to = '' }: Readonly<Record<string, string>>,
+  label: string,
+): Html {
   return html`${select(
-    { name: 'period', label: t`Time` },
+    { name: 'period', label },
     [
       { value: '', text: t`All` },
       { value: '1h', text: t`Last hour` },

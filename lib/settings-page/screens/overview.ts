@@ -9,6 +9,7 @@ import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import { activitySection, endpointsSection, figures, periodText, readActivity } from './activity.ts'
 import { disabledReason, nameOf } from './endpoint-words.ts'
+import { periodSince } from './filter.ts'
 import { readUnlogged } from './unlogged.ts'
 
 /** The data of the overview. */
@@ -86,7 +87,7 @@ function troublesOf(context: Context, { keys, endpoints, activity }: Seen): read
       notice(
         'bad',
         `${text} · ${periodText(context)}`,
-        html`<p><a href="${link('/deliveries', { state: 'failed' })}">${t`View failed deliveries`}</a></p>`,
+        html`<p><a href="${link('/deliveries', { state: 'failed', ...periodSince(activity?.from ?? '') })}">${t`View failed deliveries`}</a></p>`,
       ),
     ...(access.can('keys:read') ? aboutKeys : []),
   ].filter((trouble) => trouble !== false)

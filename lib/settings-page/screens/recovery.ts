@@ -2,7 +2,7 @@ import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts
 import { isIdOf } from '../../base/ids.ts'
 import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
-import { numberOf, textOf, textsOf } from '../form-values.ts'
+import { isFiltered, numberOf, textOf, textsOf } from '../form-values.ts'
 import { html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { buttonLink } from '../views/link.ts'
@@ -31,19 +31,25 @@ export const recovery = {
     if (count === 0) {
       return {
         title,
-        content: empty(t`No failed or skipped deliveries match these filters.`, buttonLink(back, t`Back`)),
+        content: empty(
+          isFiltered(texts)
+            ? t`No failed or skipped deliveries match these filters.`
+            : t`No failed or skipped deliveries.`,
+          buttonLink(back, t`Back`),
+        ),
       }
     }
     return confirmationPage(context, {
       title,
       consequences: [
         count >= DELIVERY_COUNT_MAX
-          ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries match these filters.`
+          ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries will be resent.`
           : t.count(
               count,
-              '1 failed or skipped delivery matches these filters.',
-              '{0} failed and skipped deliveries match these filters.',
+              '1 failed or skipped delivery will be resent.',
+              '{0} failed and skipped deliveries will be resent.',
             ),
+        ...(isFiltered(texts) ? [scopeText(context, texts)] : []),
         t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`,
       ],
       action: link('/deliveries/recover'),
@@ -83,6 +89,13 @@ export const recovery = {
           })
     return { title: t`Resend failed deliveries`, content }
   },
+}
+
+/** Says which deliveries are resent. */
+function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
+  return endpoint !== undefined && !isFiltered(others)
+    ? t`Only deliveries to this endpoint.`
+    : t`Only deliveries that match the filters of the list.`
 }
 
 /** Returns a confirmation's hidden fields: the filter and the exact period. */

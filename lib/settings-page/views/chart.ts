@@ -13,7 +13,7 @@ const FAILED_MIN = 0.03
 
 /** The texts around a chart. */
 export interface ChartTexts {
-  /** The chart's text alternative: one sentence. */
+  /** The chart in one sentence, for screen readers. */
   readonly summary: string
   /** The labels of the vertical axis, from the top. */
   readonly scale: readonly [top: string, middle: string, bottom: string]
@@ -21,12 +21,40 @@ export interface ChartTexts {
   readonly times: readonly string[]
 }
 
-/** Renders delivered and failed deliveries as stacked bars on a scale from 0 to {@link scaleOf}. */
-export function stackedChart(bars: readonly EndedDeliveries[], { summary, scale, times }: ChartTexts): Html {
+/** A link on a bar. Links are for pointers only, so the page needs the same links elsewhere for keyboards. */
+export interface BarLink {
+  readonly href: string
+  /** Shown as a tooltip. */
+  readonly text: string
+}
+
+/**
+ * Renders delivered and failed deliveries as stacked bars on a scale from 0 to {@link scaleOf}.
+ *
+ * @param linkOf returns the link of a bar, and of its failures if `isFailed`
+ */
+export function stackedChart(
+  bars: readonly EndedDeliveries[],
+  { summary, scale, times }: ChartTexts,
+  linkOf: (bar: EndedDeliveries, isFailed: boolean) => BarLink,
+): Html {
   const width = bars.length * STEP
+  const top = scaleOf(bars)
   const labels = (all: readonly string[]): Content => all.map((text) => html`<span>${text}</span>`)
-  return html`<div class="ba-plot"><div class="ba-scale" aria-hidden="true">${labels(scale)}</div>
-<svg class="ba-bars" role="img" aria-label="${summary}" viewBox="0 0 ${width} ${HEIGHT}" preserveAspectRatio="none"><path class="ba-grid" d="M0 0H${width}M0 50H${width}M0 ${HEIGHT}H${width}"/>${paths(bars, scaleOf(bars), HEIGHT)}</svg>
+  // The whole column can be clicked: failures and the space above them, and the rest below.
+  const area = (bar: EndedDeliveries, isFailed: boolean, x: number, from: number, to: number): Html => {
+    const { href, text } = linkOf(bar, isFailed)
+    return html`<a href="${href}" tabindex="-1"><title>${text}</title><path d="M${x} ${from}V${to}"/></a>`
+  }
+  const areas = bars.map((bar, index) => {
+    const x = index * STEP + STEP / 2
+    if (bar.failed + bar.delivered === 0) return null
+    if (bar.failed === 0) return area(bar, false, x, HEIGHT, 0)
+    const { border } = heightsOf(bar, top, HEIGHT)
+    return [bar.delivered > 0 && area(bar, false, x, HEIGHT, border), area(bar, true, x, border, 0)]
+  })
+  return html`<div class="ba-plot"><p class="ba-hidden">${summary}</p><div class="ba-scale" aria-hidden="true">${labels(scale)}</div>
+<svg class="ba-bars" aria-hidden="true" viewBox="0 0 ${width} ${HEIGHT}" preserveAspectRatio="none"><path class="ba-grid" d="M0 0H${width}M0 50H${width}M0 ${HEIGHT}H${width}"/>${paths(bars, top, HEIGHT)}<g stroke="transparent">${areas}</g></svg>
 <div class="ba-times" aria-hidden="true">${labels(times)}</div></div>`
 }
 
@@ -49,12 +77,22 @@ function highestOf(bars: readonly EndedDeliveries[]): number {
 /** Renders each bar as a line, which takes few bytes. */
 function paths(bars: readonly EndedDeliveries[], top: number, height: number): Content {
   let [good, bad] = ['', '']
-  for (const [index, { delivered, failed }] of bars.entries()) {
+  for (const [index, bar] of bars.entries()) {
     const x = index * STEP + STEP / 2
-    const failedHeight = failed === 0 ? 0 : Math.ceil(Math.max(FAILED_MIN, failed / top) * height)
-    const border = Math.max(failedHeight, height - Math.round((delivered / top) * height))
+    const { border, end } = heightsOf(bar, top, height)
     if (border < height) good += `M${x} ${height}V${border}`
-    if (failed > 0) bad += `M${x} ${border}V${border - failedHeight}`
+    if (bar.failed > 0) bad += `M${x} ${border}V${end}`
   }
   return html`<path class="ba-good" d="${good}"/><path class="ba-bad" d="${bad}"/>`
+}
+
+/** Returns where the delivered part of a bar ends and the failed part begins, and where that ends. */
+function heightsOf(
+  { delivered, failed }: EndedDeliveries,
+  top: number,
+  height: number,
+): { readonly border: number; readonly end: number } {
+  const failedHeight = failed === 0 ? 0 : Math.ceil(Math.max(FAILED_MIN, failed / top) * height)
+  const border = Math.max(failedHeight, height - Math.round((delivered / top) * height))
+  return { border, end: border - failedHeight }
 }
