@@ -109,9 +109,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.hash !== ''
   ) {
     // The message doesn't include the value, because a URL may contain a password.
-    throw new TypeError(
-      "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
-    )
+    throw new TypeError("Option 'baseUrl' must be an http(s) URL without credentials, query or fragment")
   }
   // Use the parsed URL because it's sent in headers. For example, https://日本.example becomes
   // https://xn--wgv71a.example.

@@ -55,7 +55,7 @@ export function readCommandLine(args: readonly string[]): Wishes {
 
 function readShards(text = '1'): number {
   if (/^[1-9]$/.test(text)) return Number(text)
-  throw new RangeError(`Cannot use --shards ${text} because it must be a whole number from 1 to 9`)
+  throw new RangeError(`--shards ${text} must be a whole number from 1 to 9`)
 }
 
 function readPort(text = '0'): number {

@@ -76,7 +76,7 @@ export function readImportedKeys(option: ImportedKeys | undefined): ImportedKeys
   rejectUnknown(option, { pattern: true }, 'importedKeys.')
   const { pattern } = option
   if (!isRegExp(pattern)) {
-    throw new TypeError("Cannot use option 'importedKeys.pattern' because it must be a regular expression")
+    throw new TypeError("Option 'importedKeys.pattern' must be a regular expression")
   }
   // Drop the flags that would make the regular expression stateful.
   return { pattern: new RegExp(pattern, pattern.flags.replace(/[gy]/g, '')) }

@@ -54,7 +54,7 @@ export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as Scope
   if (areScopes && given.every((scope) => seen.size < seen.add(scope).size))
     return Object.freeze([...given]) as never
   throw new TypeError(
-    "Cannot use option 'scopes' because it must be a list of new names, each once, like 'bookings:read' and 'bookings:write'",
+    "Option 'scopes' must be a list of new names, each once, like 'bookings:read' and 'bookings:write'",
   )
 }
 

@@ -57,8 +57,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
   function begin(request: ApiRequest, query: string, { remoteAddress, publicPath }: ReceivedFrom): Exchange {
     const requestId = resolved.ids('req')
-    if (!isRequestId(requestId))
-      throw new TypeError("Cannot use option 'ids' because it made no id for a request")
+    if (!isRequestId(requestId)) throw new TypeError("Option 'ids' made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const address = (): string | undefined => peerAddress({ remoteAddress, header })
     const peer = (): string => peerOf(address())

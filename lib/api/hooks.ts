@@ -55,7 +55,7 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: K
   )
   if (refusal instanceof Refusal) throw refusal
   if (refusal !== undefined && refusal !== null)
-    throw new TypeError("Cannot use the result of option 'onRequest' because it must be nothing or a Refusal")
+    throw new TypeError("The result of option 'onRequest' must be nothing or a Refusal")
 }
 
 /**

@@ -147,18 +147,14 @@ function readInfo(info: ApiInfo = {}): ApiInfo {
 function readBasePath(basePath: string | undefined): string {
   const path = basePath?.replace(/\/+$/, '') ?? ''
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) {
-    throw new TypeError(
-      `Cannot use option 'basePath' because it is not a path like '/platform': current value is '${path}'`,
-    )
+    throw new TypeError(`Option 'basePath' must be a path like '/platform': current value is '${path}'`)
   }
   return path
 }
 
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {
   if (scope !== 'shared' && scope !== 'process') {
-    throw new TypeError(
-      `Cannot use option 'rateLimit.scope' because it must be 'shared' or 'process': current value is '${scope}'`,
-    )
+    throw new TypeError(`Option 'rateLimit.scope' must be 'shared' or 'process': current value is '${scope}'`)
   }
   return scope
 }
@@ -167,9 +163,7 @@ function readRequestLog(choice: RequestLogChoice | false = false): RequestLogCho
   if (choice === false || choice === 'all' || choice === 'errors') return choice || null
   if (isPlain(choice)) rejectUnknown(choice, { share: true }, 'requestLog.')
   if (choice?.share >= 0 && choice.share <= 1) return choice
-  throw new TypeError(
-    "Cannot use option 'requestLog' because it must be false, 'all', 'errors', or { share } from 0 to 1",
-  )
+  throw new TypeError("Option 'requestLog' must be false, 'all', 'errors', or { share } from 0 to 1")
 }
 
 function readRateLimits(given: RateLimitOptions | false = {}): {
@@ -190,7 +184,7 @@ function readRateLimit(name: string, limit: RateLimit): RateLimit {
   rejectUnknown(limit, { perSecond: true, burst: true }, `rateLimit.${name}.`)
   if (!isRateLimit(limit)) {
     throw new RangeError(
-      `Cannot use option 'rateLimit.${name}' because it must be ${RATE_LIMIT_REQUIREMENT}: ` +
+      `Option 'rateLimit.${name}' must be ${RATE_LIMIT_REQUIREMENT}: ` +
         `current value is ${JSON.stringify(limit)}`,
     )
   }

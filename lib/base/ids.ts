@@ -85,9 +85,7 @@ export function readIds(ids: Ids | undefined, clock: Clock): Ids {
     const id: unknown = ids(kind)
     if (kind === 'req' || (typeof id === 'string' && isUsable(kind, id))) return id as string
     const form = kind === 'aud' ? 'a ULID, 26 digits and capital letters' : AFTER_PREFIX_TEXT
-    throw new TypeError(
-      `Cannot use option 'ids' because it must make ids of ${kind}_ and ${form}: it made ${name(id)}`,
-    )
+    throw new TypeError(`Option 'ids' must make ids of ${kind}_ and ${form}: it made ${name(id)}`)
   }
 }
 

@@ -21,7 +21,7 @@ export function readWhole(
   if (value === undefined) return byDefault
   if (!Number.isInteger(value) || value < min || value > max) {
     throw new RangeError(
-      `Cannot use option '${name}' because it must be a whole number from ${min} to ${max}: current value is ${value}`,
+      `Option '${name}' must be a whole number from ${min} to ${max}: current value is ${value}`,
     )
   }
   return value
@@ -36,9 +36,7 @@ export function readMatching(
 ): string {
   if (value === undefined) return byDefault
   if (typeof value !== 'string' || !pattern.test(value)) {
-    throw new TypeError(
-      `Cannot use option '${name}' because it must match ${pattern}: current value is '${value}'`,
-    )
+    throw new TypeError(`Option '${name}' must match ${pattern}: current value is '${value}'`)
   }
   return value
 }
@@ -52,9 +50,7 @@ export function readMatching(
 export function readFlag(name: string, value: boolean | undefined, byDefault = false): boolean {
   if (value === undefined) return byDefault
   if (typeof value !== 'boolean') {
-    throw new TypeError(
-      `Cannot use option '${name}' because it must be true or false: current value is ${JSON.stringify(value)}`,
-    )
+    throw new TypeError(`Option '${name}' must be true or false: current value is ${JSON.stringify(value)}`)
   }
   return value
 }
@@ -62,9 +58,7 @@ export function readFlag(name: string, value: boolean | undefined, byDefault = f
 /** Reads an optional function. @throws `TypeError` if the value is neither a function nor `undefined` */
 export function readFunction<Value>(name: string, value: Value): Value {
   if (value === undefined || typeof value === 'function') return value
-  throw new TypeError(
-    `Cannot use option '${name}' because it must be a function: current value is ${JSON.stringify(value)}`,
-  )
+  throw new TypeError(`Option '${name}' must be a function: current value is ${JSON.stringify(value)}`)
 }
 
 /** Reads the webhook header prefix, for example `X-SERVICE` for `X-SERVICE-Event-Id`. @throws `TypeError` */
@@ -77,9 +71,7 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
   if (logger === false) return mutedLogger
   const levels = ['debug', 'info', 'warn', 'error'] as const
   if (levels.every((level) => typeof logger?.[level] === 'function')) return guardLogger(logger)
-  throw new TypeError(
-    "Cannot use option 'logger' because it must be false, or have the methods debug, info, warn and error",
-  )
+  throw new TypeError("Option 'logger' must be false, or have the methods debug, info, warn and error")
 }
 
 // --- Names ---
@@ -99,15 +91,13 @@ export function rejectUnknown<Options extends object>(
   path = '',
 ): void {
   if (!isPlain(options)) {
-    const subject = path === '' ? 'the options' : `option '${path.slice(0, -1)}'`
-    throw new TypeError(`Cannot use ${subject} because it must be ${PLAIN}`)
+    const subject = path === '' ? 'The options' : `Option '${path.slice(0, -1)}'`
+    throw new TypeError(`${subject} must be ${PLAIN}`)
   }
   const known = Object.keys(names)
   const unknown = findUnknown(options, known)
   if (unknown === undefined) return
-  throw new TypeError(
-    `Cannot use option '${path}${printName(unknown, known)}' because it does not exist${suggest(unknown, known)}`,
-  )
+  throw new TypeError(`Option '${path}${printName(unknown, known)}' does not exist${suggest(unknown, known)}`)
 }
 
 /** Functions that read options, by option name. Each receives the host's value and the name to use in messages. */

@@ -53,7 +53,7 @@ function parseRanges(given: string, source: string): readonly string[] {
   const ranges = given.split(',').map((range) => range.trim())
   if (ranges.every((range) => parseRange(range, ''))) return ranges
   throw new UsageError(
-    `Cannot use ${source} because it must be addresses or ranges like 198.51.100.0/24 or fd12::/16, separated by commas`,
+    `${source} must be addresses or ranges like 198.51.100.0/24 or fd12::/16, separated by commas`,
   )
 }
 
@@ -65,7 +65,7 @@ export const installation: Flag<string | undefined> = orVariable(
     "the installation's name, for example production: a loop waits on another one's database",
     (given, source) => {
       if (INSTALLATION.test(given)) return given
-      throw new UsageError(`Cannot use ${source} because it must be 1 to 64 visible ASCII characters`)
+      throw new UsageError(`${source} must be 1 to 64 visible ASCII characters`)
     },
   ),
 )
@@ -88,7 +88,7 @@ export function overlapFlag(both: string): Flag<number | undefined> {
 function parseOverlap(given: string, source: string): number {
   const ms = parseDuration(given, source)
   if (ms <= OVERLAP_MAX_MS) return ms
-  throw new UsageError(`Cannot use ${source} because it must be at most 30d`)
+  throw new UsageError(`${source} must be at most 30d`)
 }
 
 /** The ULID used in example ids. */

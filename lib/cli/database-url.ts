@@ -34,7 +34,7 @@ export function readDatabaseUrls(text: string | undefined): ReadonlyMap<string, 
   const urls = new Map(parts.map(([, name = '', url = '']) => [name, url]))
   if (urls.size < parts.length || urls.has('')) {
     throw new UsageError(
-      'Cannot use DATABASE_URLS because it must be a=postgres://…,b=postgres://…, each shard once, under a name of lower-case letters, digits, - and _',
+      'DATABASE_URLS must be a=postgres://…,b=postgres://…, each shard once, under a name of lower-case letters, digits, - and _',
     )
   }
   for (const [name, url] of urls) readDatabaseUrl(url, `DATABASE_URLS (${name})`)

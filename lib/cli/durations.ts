@@ -21,9 +21,7 @@ const DURATION_MAX_MS = 36_500 * 86_400_000
 export function parseDuration(text: string, source: string): number {
   const ms = readDuration(text)
   if (ms !== null) return ms
-  throw new UsageError(
-    `Cannot use ${source} because it must be a duration like 90s, 30m, 24h or 7d, at most 36500d`,
-  )
+  throw new UsageError(`${source} must be a duration like 90s, 30m, 24h or 7d, at most 36500d`)
 }
 
 /**
@@ -35,9 +33,7 @@ export function parseRetention(text: string, source: string): number | false {
   if (text === 'never') return false
   const ms = readDuration(text)
   if (ms) return ms
-  throw new UsageError(
-    `Cannot use ${source} because it must be 'never' or a duration like 30d, at most 36500d`,
-  )
+  throw new UsageError(`${source} must be 'never' or a duration like 30d, at most 36500d`)
 }
 
 /**
@@ -57,7 +53,7 @@ export function parsePast(text: string, source: string): Date {
 export function parseFuture(text: string, source: string): Date {
   const moment = parseMoment(text, source, 1)
   if (moment.getTime() > Date.now()) return moment
-  throw new UsageError(`Cannot use ${source} because it must be in the future`)
+  throw new UsageError(`${source} must be in the future`)
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/
@@ -70,7 +66,7 @@ function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(
-    `Cannot use ${source} because it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
+    `${source} must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
   )
 }
 

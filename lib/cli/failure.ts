@@ -35,11 +35,11 @@ function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 
   if (error instanceof BusinessApiError) return judgeExpected(error)
   const fault = connectionFault(error)
   if (fault !== null) return { text: `Cannot reach PostgreSQL: ${fault}`, exitCode: 1 }
-  const [, option] = /^Cannot use option '(\w+)/.exec(error.message) ?? []
+  const [, option] = /^(?:Cannot use option|Option) '(\w+)/.exec(error.message) ?? []
   // Library options are flags on the command line.
   if (option)
     return {
-      text: error.message.replace(`option '${option}'`, dashed(option.replace(/Ms$/, ''))),
+      text: error.message.replace(/\b[Oo]ption '\w+'/, dashed(option.replace(/Ms$/, ''))),
       exitCode: 2,
     }
   return { text: error.message || `Unexpected failure: ${codeOf(error) || error.name}`, exitCode: 1 }
@@ -102,7 +102,7 @@ export function inFlags(message: string): string {
     .replace(/\boption 'secretKeys' is empty\b/, 'BUSINESS_API_SECRET_KEYS is not set')
     .replace(/set option 'sessions' to false, and (.*)/, '$1; deliver also needs --pooler')
     .replace(/\b(?:the )?'secretKeys'/, 'the keys of BUSINESS_API_SECRET_KEYS')
-    .replace(/\boption '(\w+)'|'(allowPlaintextSecrets)'/g, (_, option, alone) => dashed(option ?? alone))
+    .replace(/\b[Oo]ption '(\w+)'|'(allowPlaintextSecrets)'/g, (_, option, alone) => dashed(option ?? alone))
   return inWords + advice
 }
 

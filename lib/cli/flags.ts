@@ -110,10 +110,11 @@ function refuseName(
   alone = '',
 ): never {
   const suggestion = suggest(given, names)
-  const reason = suggestion
-    ? `'${given}' is unknown${suggestion}`
-    : `it must be ${howMany} ${names.join(', ')}${alone}`
-  throw new UsageError(`Cannot use ${source} because ${reason}`)
+  throw new UsageError(
+    suggestion
+      ? `Cannot use ${source} because '${given}' is unknown${suggestion}`
+      : `${source} must be ${howMany} ${names.join(', ')}${alone}`,
+  )
 }
 
 /** Creates a flag that can be passed multiple times. */
@@ -144,7 +145,7 @@ export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
 /** Parses an integer. @throws `UsageError` */
 export function parseWhole(given: string, source: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given)
-  throw new UsageError(`Cannot use ${source} because it must be a whole number`)
+  throw new UsageError(`${source} must be a whole number`)
 }
 
 /**

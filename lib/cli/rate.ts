@@ -11,7 +11,7 @@ export const RATE_FLAGS = {
 /** Parses a number with decimals. @throws `UsageError` */
 export function parseNumber(given: string, source: string): number {
   if (/^\d{1,10}(\.\d{1,3})?$/.test(given)) return Number(given)
-  throw new UsageError(`Cannot use ${source} because it must be a number like 10 or 0.5`)
+  throw new UsageError(`${source} must be a number like 10 or 0.5`)
 }
 
 /**

@@ -23,7 +23,7 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
     createSecretSealer({ secretKeys })
   } catch {
     throw new UsageError(
-      'Cannot use BUSINESS_API_SECRET_KEYS because it must be keys of 32 random bytes in base64, base64url or hex, with commas between them',
+      'BUSINESS_API_SECRET_KEYS must be keys of 32 random bytes in base64, base64url or hex, with commas between them',
     )
   }
   return secretKeys

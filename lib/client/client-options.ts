@@ -66,14 +66,14 @@ function readUrl(value: string): string {
     url && /^https?:$/.test(url.protocol) && !/[?#]/.test(value) && !url.username && !url.password
   if (isUsable) return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
   throw new TypeError(
-    "Cannot use option 'url' because it must be an http or https URL without user, query and fragment: https://app.example",
+    "Option 'url' must be an http or https URL without user, query and fragment: https://app.example",
   )
 }
 
 /** We check this here because fetch's error for an invalid header would include the key. */
 function readKey(value: string): string {
   if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
-  throw new TypeError("Cannot use option 'key' because it must be an API key: visible ASCII without spaces")
+  throw new TypeError("Option 'key' must be an API key: visible ASCII without spaces")
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -115,9 +115,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
 
 function readIdempotencyKey(key: string = crypto.randomUUID()): string {
   if (/^[!-~]{1,200}$/.test(key)) return key
-  throw new TypeError(
-    "Cannot use option 'idempotencyKey' because it must be 1 to 200 visible ASCII characters",
-  )
+  throw new TypeError("Option 'idempotencyKey' must be 1 to 200 visible ASCII characters")
 }
 
 function readRecord({ data }: AnswerBody): object | undefined {

@@ -136,7 +136,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions, service: Servic
 function readInstallation(name: string | undefined): string | null {
   if (name === undefined) return null
   if (typeof name === 'string' && INSTALLATION.test(name)) return name
-  throw new TypeError("Cannot use option 'installation' because it must be 1 to 64 visible ASCII characters")
+  throw new TypeError("Option 'installation' must be 1 to 64 visible ASCII characters")
 }
 
 /** Matches valid installation names. */
@@ -145,13 +145,13 @@ export const INSTALLATION: RegExp = /^[!-~]{1,64}$/
 function readPositive(name: string, value: number): number {
   if (Number.isFinite(value) && value > 0) return value
   throw new RangeError(
-    `Cannot use option '${name}' because it must be a positive number of milliseconds: current value is ${value}`,
+    `Option '${name}' must be a positive number of milliseconds: current value is ${value}`,
   )
 }
 
 function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly number[] {
   if (!Array.isArray(delays)) {
-    throw new TypeError("Cannot use option 'retryDelaysMs' because it must be a list of milliseconds")
+    throw new TypeError("Option 'retryDelaysMs' must be a list of milliseconds")
   }
   return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, { min: 0 }))
 }
@@ -168,9 +168,7 @@ function readFailureLimit(limit: FailureLimit = { failures: 50, failingMs: 5 * D
 function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): ExpiryTimes {
   if (given === false) return { secretsWithinMs: null, apiKeysWithinMs: null }
   if (typeof given !== 'object' || given === null) {
-    throw new TypeError(
-      `Cannot use option 'expiryNoticeMs' because it must be false or an object: current value is ${given}`,
-    )
+    throw new TypeError(`Option 'expiryNoticeMs' must be false or an object: current value is ${given}`)
   }
   rejectUnknown(given, EXPIRY_NAMES, 'expiryNoticeMs.')
   const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
@@ -184,7 +182,5 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
 
 function readGrouping(given: 'grouped' | 'each' = 'grouped'): 'grouped' | 'each' {
   if (given === 'grouped' || given === 'each') return given
-  throw new TypeError(
-    `Cannot use option 'deliveryNotices' because it must be 'grouped' or 'each': current value is ${given}`,
-  )
+  throw new TypeError(`Option 'deliveryNotices' must be 'grouped' or 'each': current value is ${given}`)
 }

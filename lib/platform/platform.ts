@@ -182,7 +182,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
   for (const [code, value] of decimals) {
     if (/^[A-Z]{3}$/.test(code) && Number.isInteger(value) && value >= 0 && value <= 4) continue
     throw new RangeError(
-      "Cannot use option 'currencyDecimals' because it must give codes of three capital letters 0 to 4 decimals: " +
+      "Option 'currencyDecimals' must give codes of three capital letters 0 to 4 decimals: " +
         `current value for '${code}' is ${value}`,
     )
   }

@@ -111,16 +111,14 @@ const EVENTS_MAX = 200
 export function readEvents<Events extends EventOwner['events']>(given: Events | undefined): Events {
   if (given === undefined) return [] as EventOwner['events'] as Events
   if (!Array.isArray(given) || given.length > EVENTS_MAX)
-    throw new TypeError(
-      `Cannot use option 'events' because it must be a list of at most ${EVENTS_MAX} events`,
-    )
+    throw new TypeError(`Option 'events' must be a list of at most ${EVENTS_MAX} events`)
   const events = given.map((event: EventDefinition) => defineEvent(event as never))
   const seen = new Map(EVENT_TYPES.map((type) => [schemaName(type), type as string]))
   for (const { type } of events) {
     const name = schemaName(type)
     if (seen.has(name)) {
       const both = `'${type}' and '${seen.get(name)}' are both ${name} in the document`
-      throw new TypeError(`Cannot use option 'events' because ${both}`)
+      throw new TypeError(`Option 'events' must have different types: ${both}`)
     }
     seen.set(name, type)
   }

@@ -127,7 +127,7 @@ const RouteDefinition = v.object({
  * the response, just like for built-in operations. If `handle` uses a platform whose type depends on the service,
  * annotate the constant with `Route`. Otherwise the types would be circular.
  *
- * @throws `BusinessApiError` with code `invalid_input`, or `TypeError`, if the definition is invalid
+ * @throws `TypeError` if the definition is invalid
  *
  * @example
  * ```ts
@@ -147,7 +147,11 @@ const RouteDefinition = v.object({
 export function defineRoute<const Path extends string, Query = undefined, Body = undefined, Result = unknown>(
   route: Route<Path, Query, Body, Result>,
 ): Route {
-  read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
+  try {
+    read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
+  } catch (error) {
+    throw new TypeError((error as Error).message)
+  }
   const { method, paged } = route
   const misfit = method === 'GET' ? 'body' : 'paged'
   if (route[misfit])
@@ -172,8 +176,7 @@ export function isIdempotent({ method, idempotent = true }: Route): boolean {
  * @throws `TypeError` if it isn't a list, two routes are the same operation, or the service doesn't have a scope
  */
 export function readRoutes(given: readonly Route[] = [], owner: ScopeOwner): readonly Route[] {
-  if (!Array.isArray(given))
-    throw new TypeError("Cannot use option 'routes' because it must be a list of routes")
+  if (!Array.isArray(given)) throw new TypeError("Option 'routes' must be a list of routes")
   const routes = given.map((route: Route) => defineRoute(route))
   for (const { operationId, scope } of routes) {
     if (scopesOf(owner).includes(scope)) continue

@@ -74,7 +74,7 @@ export function readSenderOptions(options: WebhookSenderOptions): ResolvedSender
 function readUserAgent(userAgent = `business-api-kit/${VERSION} (webhooks)`): string {
   if (/^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
   throw new TypeError(
-    `Cannot use option 'userAgent' because it must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
+    `Option 'userAgent' must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
   )
 }
 
@@ -83,5 +83,5 @@ function readAuthorities(ca: string | readonly string[] | undefined): string[] |
   const authorities = [ca].flat()
   if (authorities.length > 0 && authorities.every((pem) => /-----BEGIN CERTIFICATE-----/.test(pem)))
     return authorities
-  throw new TypeError("Cannot use option 'ca' because it must be certificates in PEM")
+  throw new TypeError("Option 'ca' must be certificates in PEM")
 }

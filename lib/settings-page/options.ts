@@ -146,7 +146,7 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
 }
 
 function require(isRight: boolean, name: string, requirement: string): void {
-  if (!isRight) throw new TypeError(`Cannot use option '${name}' because it must be ${requirement}`)
+  if (!isRight) throw new TypeError(`Option '${name}' must be ${requirement}`)
 }
 
 function readBasePath(basePath: string | undefined): string | undefined {

@@ -137,7 +137,7 @@ function tokensOf(mode: 'light' | 'dark', colours: Colours): string {
 }
 
 function refuse(name: string, requirement: string): never {
-  throw new TypeError(`Cannot use option 'theme.${name}' because it must be ${requirement}`)
+  throw new TypeError(`Option 'theme.${name}' must be ${requirement}`)
 }
 
 // --- Contrast ---

@@ -175,7 +175,5 @@ const DESTINATION_OPTIONS = Object.keys({ ...DESTINATION_NAMES, lookup: true }) 
 
 function readSender(sender: WebhookSender | undefined): WebhookSender | undefined {
   if (sender === undefined || typeof sender?.send === 'function') return sender
-  throw new TypeError(
-    "Cannot use option 'sender' because it must have the method send, as that of createWebhookSender()",
-  )
+  throw new TypeError("Option 'sender' must have the method send, as that of createWebhookSender()")
 }

@@ -77,7 +77,7 @@ export function readDestinationOptions(options: DestinationOptions): Required<De
 }
 
 function readRanges(ranges: readonly string[] = []): AddressRange[] {
-  const action = "Cannot use option 'refuseAddresses' because it must be"
+  const action = "Option 'refuseAddresses' must be"
   if (!Array.isArray(ranges))
     throw new TypeError(`${action} a list of address ranges: current value is ${ranges}`)
   return ranges.map((text: unknown) => {

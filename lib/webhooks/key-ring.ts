@@ -65,14 +65,14 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
 /** Returns the keys by id, in their original order. */
 function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, KeyObject> {
   if (!Array.isArray(secretKeys)) {
-    throw new TypeError("Cannot use option 'secretKeys' because it must be a list of keys")
+    throw new TypeError("Option 'secretKeys' must be a list of keys")
   }
   return new Map(
     secretKeys.map((given: unknown, index) => {
       const bytes = typeof given === 'string' ? decodeKey(given) : given
       if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or a string with 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
+          `Option 'secretKeys[${index}]' must be 32 bytes, or a string with 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
         )
       }
       if (bytes.every((byte) => byte === bytes[0])) {

@@ -148,7 +148,7 @@ export function readSecrets(secrets: string | readonly string[]): readonly strin
   const list = typeof secrets === 'string' ? [secrets] : secrets
   const isUsable = Array.isArray(list) && list.every((secret) => typeof secret === 'string' && secret !== '')
   if (!isUsable || list.length === 0) {
-    throw new TypeError('Cannot use the signing secrets because they must be one or more non-empty strings')
+    throw new TypeError('The signing secrets must be one or more non-empty strings')
   }
   return list
 }
@@ -164,6 +164,6 @@ export function checkBody(body: unknown): void {
 function checkTolerance(toleranceSeconds: number): void {
   if (Number.isFinite(toleranceSeconds) && toleranceSeconds >= 0) return
   throw new RangeError(
-    `Cannot use option 'toleranceSeconds' because it must be a number from 0 on: current value is ${toleranceSeconds}`,
+    `Option 'toleranceSeconds' must be a number from 0 on: current value is ${toleranceSeconds}`,
   )
 }

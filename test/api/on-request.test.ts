@@ -223,7 +223,7 @@ describe('onRequest', () => {
     for (const verdict of odd) {
       const { api, failures } = hooked(() => verdict as Refusal)
       assertInternal(await request(api, PATH, { key }))
-      assert.match(String(failures[0]?.error), /^TypeError: Cannot use the result of option 'onRequest'/)
+      assert.match(String(failures[0]?.error), /^TypeError: The result of option 'onRequest' must be/)
     }
   })
 

@@ -46,7 +46,7 @@ test("readIds() rejects an id that can't be used for paging, naming the option a
       () => readIds(() => id as string, Date.now)(kind),
       (error) => {
         assert.ok(error instanceof TypeError)
-        assert.match(error.message, /^Cannot use option 'ids' because it /)
+        assert.match(error.message, /^Option 'ids' must make /)
         assert.match(error.message, about)
         return true
       },

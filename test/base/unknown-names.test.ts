@@ -203,7 +203,7 @@ describe('an options object', () => {
     test(`with ${path} is rejected with a message that suggests ${meant}`, async () => {
       await assert.rejects(async () => attempt({ ...right, [name]: undefined } as never), {
         name: 'TypeError',
-        message: `Cannot use option '${path}' because it does not exist: did you mean '${meant}'?`,
+        message: `Option '${path}' does not exist: did you mean '${meant}'?`,
       })
     })
   }
@@ -211,7 +211,7 @@ describe('an options object', () => {
   test("doesn't reveal names that could be secrets", () => {
     for (const secret of ['whsec_c2VjcmV0', `bapi_live_${'x'.repeat(49)}`]) {
       assert.throws(() => createWebhookSender({ [secret]: true } as never), {
-        message: /^Cannot use option '…' because it does not exist/,
+        message: /^Option '…' does not exist/,
       })
     }
   })
@@ -227,11 +227,11 @@ describe('an options object', () => {
     ['', (given) => createWebhookSender(given)],
   ] as readonly [string, Attempt][]) {
     test(`that isn't a plain object is rejected: ${path}`, () => {
-      const subject = path === '' ? 'the options' : `option '${path}'`
+      const subject = path === '' ? 'The options' : `Option '${path}'`
       for (const { given } of notPlain({ timeoutMs: 5 })) {
         assert.throws(() => attempt(given as never), {
           name: 'TypeError',
-          message: `Cannot use ${subject} because it must be a plain object with its own fields`,
+          message: `${subject} must be a plain object with its own fields`,
         })
       }
     })
@@ -255,7 +255,7 @@ describe('an options object', () => {
     ['countQueue', (given) => createMetrics(store, { countQueue: given })],
   ] as readonly [string, Attempt][]) {
     test(`with a string as ${name} is rejected`, () => {
-      assert.throws(() => attempt('false' as never), new RegExp(`^\\w+: Cannot use option '${name}' because`))
+      assert.throws(() => attempt('false' as never), new RegExp(`^\\w+: Option '${name}' must be`))
     })
   }
 })

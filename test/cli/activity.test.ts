@@ -62,6 +62,6 @@ test('activity shows zeros without deliveries, and rejects a period that is no l
   assertFailed(
     await run('activity', '-o', org, '--interval', 'week'),
     2,
-    /--interval because it must be one of hour, day/,
+    /--interval must be one of hour, day/,
   )
 })

@@ -53,11 +53,7 @@ describe('endpoints update', () => {
       2,
       /; --allow-private-networks allows it, for development/,
     )
-    assertFailed(
-      await run(...update, '--types', 'all,lead.created'),
-      2,
-      /Cannot use --types because .*, or all/,
-    )
+    assertFailed(await run(...update, '--types', 'all,lead.created'), 2, /--types must be .*, or all/)
     assertFailed(
       await run('endpoints', 'update', 'we_other', '-o', 'org_1', '--types', 'all'),
       1,
@@ -76,11 +72,7 @@ test('--refuse-addresses rejects additional addresses, and so does its variable'
   }
   assertFailed(await cli(add, { env }), 2, /destination not allowed/)
   const unusable = { ...env, BUSINESS_API_REFUSE_ADDRESSES: '127.0.0.9/8' }
-  assertFailed(
-    await cli(add, { env: unusable }),
-    2,
-    /Cannot use BUSINESS_API_REFUSE_ADDRESSES because it must be/,
-  )
+  assertFailed(await cli(add, { env: unusable }), 2, /BUSINESS_API_REFUSE_ADDRESSES must be/)
 })
 
 describe('rate limits', () => {
@@ -116,7 +108,7 @@ describe('rate limits', () => {
   test('are rejected unless both numbers are given and within bounds', async () => {
     const create = ['keys', 'create', '-o', 'org_2', '--scopes', 'leads:read']
     assertFailed(await run(...create, '--burst', '7'), 2, /Pass both --per-second and --burst/)
-    assertFailed(await run(...create, '--burst', 'many'), 2, /Cannot use --burst because it must be a number/)
+    assertFailed(await run(...create, '--burst', 'many'), 2, /--burst must be a number/)
     const set = ['limits', 'set', '-o', 'org_1', '--per-second']
     assertFailed(await run(...set, '50'), 2, /Missing --burst N/)
     assertFailed(await run(...set, '0', '--burst', '5'), 2, /--per-second must be from 0\.001/)

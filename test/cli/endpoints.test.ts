@@ -98,7 +98,7 @@ describe('endpoints', () => {
     assertFailed(
       await run(...add, 'https://x.example/', '--types', 'client.gone', ...DEVELOPMENT),
       2,
-      /Cannot use --types because it must be one or more of client.created/,
+      /--types must be one or more of client.created/,
     )
     const own = ['--header', 'X-Acme-Trace: 1', '--service', await writeService({ headerPrefix: 'X-Acme' })]
     assertFailed(
@@ -167,11 +167,7 @@ describe('endpoints', () => {
       assert.equal((await run(...update, word)).exitCode, 0)
       assert.equal(await limitOf(), expected)
     }
-    assertFailed(
-      await run(...update, 'fast'),
-      2,
-      /--max-per-second because it must be a number like 10 or 0\.5/,
-    )
+    assertFailed(await run(...update, 'fast'), 2, /--max-per-second must be a number like 10 or 0\.5/)
     assertFailed(await run(...update, '5000'), 2, /a number from 0\.01 to 1000/)
   })
 
@@ -212,11 +208,7 @@ describe('endpoints', () => {
     assert.match(stdout, /^whsec_[A-Za-z0-9+/]{43}=\n$/)
     assert.match(stderr, /The previous secret no longer signs\./)
     assert.equal((await findEndpoint(run, org, id)).previousSecretExpiresAt, null)
-    assertFailed(
-      await run(...rotate, '--overlap', '31d'),
-      2,
-      /Cannot use --overlap because it must be at most 30d/,
-    )
+    assertFailed(await run(...rotate, '--overlap', '31d'), 2, /--overlap must be at most 30d/)
   })
 
   test('test sends an example right away and fails if the response is not 2xx', async (t) => {
@@ -248,7 +240,7 @@ describe('endpoints', () => {
     const frames = onTerminal.stderr.split(ERASE)
     assert.equal(frames[1], 'Sending an example …')
     assert.equal(frames.at(-1), '')
-    assertFailed(await run(...test, '--type', 'lost'), 2, /Cannot use --type because it must be one of/)
+    assertFailed(await run(...test, '--type', 'lost'), 2, /--type must be one of/)
     const noKey = await cli(test, { env: { DATABASE_URL: database.url } })
     assertFailed(
       noKey,

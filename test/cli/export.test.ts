@@ -88,7 +88,7 @@ test('export reads page by page, with each record once and only the selected kin
   assertFailed(
     await run('export', '-o', org, '--kinds', 'house'),
     2,
-    /--kinds because it must be one or more of business/,
+    /--kinds must be one or more of business/,
   )
 })
 

@@ -168,17 +168,17 @@ describe('keys', () => {
     assertFailed(
       await run(...args, '--scopes', 'all,some'),
       2,
-      /Cannot use --scopes because it must be one or more of clients:read/,
+      /--scopes must be one or more of clients:read/,
     )
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--service', await writeService({ keyPrefix: 'No' })),
       2,
-      /Cannot use the module of --service: Cannot use option 'keyPrefix' because it must match/,
+      /Cannot use the module of --service: Option 'keyPrefix' must match/,
     )
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--expires', '2020-01-01'),
       2,
-      /Cannot use --expires because it must be in the future \(see: business-api-kit keys create --help\)/,
+      /--expires must be in the future \(see: business-api-kit keys create --help\)/,
     )
   })
 })

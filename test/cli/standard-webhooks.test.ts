@@ -60,7 +60,7 @@ describe('--standard-webhooks', () => {
       assert.equal((await run(...update, word)).exitCode, 0)
       assert.equal(await isStandard(org, id), expected)
     }
-    assertFailed(await run(...update, 'maybe'), 2, /--standard-webhooks because it must be one of on, off/)
+    assertFailed(await run(...update, 'maybe'), 2, /--standard-webhooks must be one of on, off/)
     await sql`update business_api.webhook_endpoints set sealed_secret = 'plain.whsec_old' where id = ${id}`
     assertFailed(await run(...update, 'on'), 1, /cannot decode its signing secret: rotate the secret first/)
     assert.equal((await run(...update, 'off')).exitCode, 0)

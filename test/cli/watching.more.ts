@@ -155,11 +155,7 @@ describe('listen', () => {
     const begunAt = Date.now()
     await stop(hanging)
     assert.ok(Date.now() - begunAt < 5000)
-    assertFailed(
-      await run('listen', '-o', org, '--forward-to', 'localhost:4000'),
-      2,
-      /--forward-to because it must be/,
-    )
+    assertFailed(await run('listen', '-o', org, '--forward-to', 'localhost:4000'), 2, /--forward-to must be/)
   })
 })
 
@@ -189,11 +185,7 @@ describe('trigger', () => {
     await sql`update business_api.webhook_endpoints set state = 'disabled' where id = ${id}`
     assertFailed(await run(...trigger), 2, /4000\/hook, disabled\)/)
     assertFailed(await run('trigger', 'invoice.payd', '-o', org), 2, /did you mean 'invoice\.paid'\?/)
-    assertFailed(
-      await run('trigger', 'x', '-o', org),
-      2,
-      /Cannot use TYPE because it must be one of client\.created/,
-    )
+    assertFailed(await run('trigger', 'x', '-o', org), 2, /TYPE must be one of client\.created/)
   })
 })
 

@@ -122,7 +122,7 @@ describeOnEveryStore((newHost) => {
     await assert.rejects(
       platform.leads.create(organizationId, { businessId: business.id }),
       new TypeError(
-        "Cannot use option 'ids' because it must make ids of lead_ and 1 to 59 letters, digits, hyphens and underscores: it made 'abc'",
+        "Option 'ids' must make ids of lead_ and 1 to 59 letters, digits, hyphens and underscores: it made 'abc'",
       ),
     )
     assert.deepEqual((await platform.leads.list(organizationId)).data, [])
@@ -146,8 +146,7 @@ test('createPlatform() rejects decimals other than 0 to 4 and codes other than t
     const options = { currencyDecimals: { [code]: decimals } }
     assert.throws(() => Reflect.apply(createPlatform, undefined, [store, options]), {
       name: 'RangeError',
-      message:
-        /^Cannot use option 'currencyDecimals' because it must give codes of three capital letters 0 to 4 decimals/,
+      message: /^Option 'currencyDecimals' must give codes of three capital letters 0 to 4 decimals/,
     })
   }
 })

@@ -73,7 +73,7 @@ test('a pool without connections: a RangeError', async () => {
   const pool = postgres(`postgres://app:${PASSWORD}@localhost/app`, { max: 0 })
   assert.throws(() => createPostgresStore(pool), {
     name: 'RangeError',
-    message: /^Cannot use option 'maxConnections' because it must be a whole number from 1 /,
+    message: /^Option 'maxConnections' must be a whole number from 1 /,
   })
   await pool.end()
 })

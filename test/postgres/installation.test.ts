@@ -249,7 +249,7 @@ describe('Delivery loops with an installation', () => {
 
   test('the name is 1 to 64 visible ASCII characters', async () => {
     for (const wrong of ['', 'a b', 'é', 'x'.repeat(65)])
-      await assert.rejects(deliver(original.url, wrong), /Cannot use option 'installation'/)
+      await assert.rejects(deliver(original.url, wrong), /Option 'installation' must be/)
   })
 })
 

@@ -230,7 +230,7 @@ test('invalid names are rejected immediately', () => {
   for (const name of ['A', 'a b', 'a=b', '-a', 'x'.repeat(64)]) {
     assert.throws(
       () => createShardedStore({ shards: { [name]: {} as PostgresStore } }),
-      /Cannot use option 'shards'/,
+      /Option 'shards' must be/,
     )
   }
 })

@@ -53,7 +53,7 @@ describe('defineEvent()', () => {
     ],
     ['a subject that the example lacks', { subject: 'noteId' }, /'subject' must name a field of the example/],
     ['a subject that is no name', { subject: "id'" }, /'subject' must name a field/],
-    ['a misspelt name', { exmple: {} }, /'exmple' because it does not exist.*example/],
+    ['a misspelt name', { exmple: {} }, /'exmple' does not exist.*example/],
   ]
   for (const [what, changes, about] of refused) {
     test(`rejects ${what}`, () => assert.throws(() => noted(changes), about))
@@ -69,7 +69,7 @@ describe('defineEvent()', () => {
 
 describe('defineService({ events })', () => {
   const refused: readonly (readonly [what: string, events: unknown, about: RegExp])[] = [
-    ['no list', NOTED, /'events' because it must be a list of at most 200/],
+    ['no list', NOTED, /'events' must be a list of at most 200/],
     [
       'more than 200',
       Array.from({ length: 201 }, (_, index) => noted({ type: `note.n${index}` })),

@@ -172,7 +172,7 @@ describe('defineRoute() and defineService()', () => {
     ['a POST with pages', { method: 'POST', paged: /^a/ }, /a POST has no 'paged'/],
   ] as const) {
     test(`reject ${what}`, () => {
-      assert.throws(() => define(change), message)
+      assert.throws(() => define(change), { name: 'TypeError', message })
     })
   }
 
@@ -201,6 +201,6 @@ describe('defineRoute() and defineService()', () => {
       ['a b:read'],
       'a:read',
     ])
-      assert.throws(() => defineService({ scopes: scopes as never }), /option 'scopes'/)
+      assert.throws(() => defineService({ scopes: scopes as never }), /Option 'scopes' must be/)
   })
 })

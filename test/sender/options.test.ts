@@ -55,7 +55,7 @@ test('an invalid range in refuseAddresses is named', () => {
   assert.throws(() => createWebhookSender({ refuseAddresses: ['198.51.100.0/24', '10.1.2.3/8'] }), {
     name: 'TypeError',
     message:
-      "Cannot use option 'refuseAddresses' because it must be addresses or ranges like 198.51.100.0/24 and fd12::/16, " +
+      "Option 'refuseAddresses' must be addresses or ranges like 198.51.100.0/24 and fd12::/16, " +
       "without bits outside the prefix: '10.1.2.3/8' is neither",
   })
 })
@@ -97,9 +97,7 @@ for (const [name, values, error] of refusals) {
     for (const value of values) {
       assert.throws(
         () => createWebhookSender({ [name]: value }),
-        (thrown: Error) =>
-          thrown instanceof error &&
-          thrown.message.startsWith(`Cannot use option '${name}' because it must be `),
+        (thrown: Error) => thrown instanceof error && thrown.message.startsWith(`Option '${name}' must be `),
         JSON.stringify(value),
       )
     }

@@ -162,14 +162,11 @@ test('an authorize that throws, or gives a wrong answer, is 500 and reported to 
     const under = setUp({ authorize: () => access as never })
     assert.equal((await under.get('/keys')).status, 500, JSON.stringify(access))
     assert.equal(under.errors.length, 1)
-    assert.match(String(under.errors[0]), /^TypeError: Cannot use .*authorize/)
+    assert.match(String(under.errors[0]), /^TypeError: .*authorize/)
   }
   const misspelt = setUp({ authorize: () => ({ ...EVERYTHING, grantablescopes: [] }) as never })
   await misspelt.get('/keys')
-  assert.match(
-    String(misspelt.errors[0]),
-    /grantablescopes' because it does not exist: did you mean 'grantableScopes'/,
-  )
+  assert.match(String(misspelt.errors[0]), /grantablescopes' does not exist: did you mean 'grantableScopes'/)
   const under = setUp({
     authorize: () => {
       throw new Error('postgres://user:secret@host')

@@ -119,7 +119,7 @@ describe('apiKeys.create()', () => {
     const { settings } = setUp({ ids: (kind) => `${kind}_mine` })
     await assert.rejects(
       settings.apiKeys.create(ORG, READER),
-      /^TypeError: Cannot use option 'ids' because it must make ids of aud_ and a ULID, .*: it made 'aud_mine'$/,
+      /^TypeError: Option 'ids' must make ids of aud_ and a ULID, .*: it made 'aud_mine'$/,
     )
     assert.deepEqual(await settings.apiKeys.list(ORG), [])
   })
@@ -351,7 +351,7 @@ describe('createDeveloperSettings()', () => {
       for (const value of values) {
         assert.throws(() => setUp(untyped({ [name]: value })), {
           name: 'TypeError',
-          message: new RegExp(`^Cannot use option '${name}' because it must `),
+          message: new RegExp(`^Option '${name}' must `),
         })
       }
     }
@@ -360,7 +360,7 @@ describe('createDeveloperSettings()', () => {
   test('createDeveloperSettings() rejects an invalid sealing key without showing it', () => {
     assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
       name: 'TypeError',
-      message: /^Cannot use option 'secretKeys\[0\]' because it must be 32 bytes/,
+      message: /^Option 'secretKeys\[0\]' must be 32 bytes/,
     })
   })
 

@@ -125,9 +125,7 @@ describeOnEveryStore((open) => {
       for (const value of [0, -1, 1.5, Number.NaN, 1_000_001]) {
         assert.throws(() => setUp({ [name]: value }), {
           name: 'RangeError',
-          message: new RegExp(
-            `^Cannot use option '${name}' because it must be a whole number from 1 to 1000000`,
-          ),
+          message: new RegExp(`^Option '${name}' must be a whole number from 1 to 1000000`),
         })
       }
     })

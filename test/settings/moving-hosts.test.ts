@@ -214,13 +214,10 @@ describeOnEveryStore((open) => {
 
     test("importedKeys is checked when it's defined", () => {
       const wrong: [option: unknown, message: RegExp][] = [
-        [{ pattern: '^acme_' }, /'importedKeys.pattern' because it must be a regular expression/],
-        [{}, /'importedKeys.pattern' because/],
-        [
-          { pattern: /x/, patern: /x/ },
-          /'importedKeys.patern' because it does not exist: did you mean 'pattern'/,
-        ],
-        [/^acme_/, /'importedKeys' because it must be a plain object/],
+        [{ pattern: '^acme_' }, /'importedKeys.pattern' must be a regular expression/],
+        [{}, /'importedKeys.pattern' must be/],
+        [{ pattern: /x/, patern: /x/ }, /'importedKeys.patern' does not exist: did you mean 'pattern'/],
+        [/^acme_/, /'importedKeys' must be a plain object/],
       ]
       for (const [option, message] of wrong) {
         const options = untyped<{ importedKeys: typeof importedKeys }>({ importedKeys: option })

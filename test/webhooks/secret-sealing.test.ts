@@ -280,7 +280,7 @@ describe('the ring of keys', () => {
         () => createSecretSealer({ secretKeys: [OTHER_KEY, key as string] }),
         (error: unknown) => {
           assert.ok(error instanceof TypeError, inspect(error))
-          assert.match(error.message, /^Cannot use option 'secretKeys\[1\]' because it must be 32 bytes/)
+          assert.match(error.message, /^Option 'secretKeys\[1\]' must be 32 bytes/)
           assertSilent(error)
           return true
         },
@@ -294,7 +294,7 @@ describe('the ring of keys', () => {
     const single = base64 as unknown
     assert.throws(
       () => createSecretSealer({ secretKeys: single as string[] }),
-      /^TypeError: Cannot use option 'secretKeys' because it must be a list of keys$/,
+      /^TypeError: Option 'secretKeys' must be a list of keys$/,
     )
   })
 })

@@ -82,8 +82,7 @@ export const add: Command = defineCommand({
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers = lines.map((line): [string, string] => {
     const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? []
-    if (name === undefined || !value)
-      throw new UsageError("Cannot use --header because it must be like 'Name: value'")
+    if (name === undefined || !value) throw new UsageError("--header must be like 'Name: value'")
     return [name, value]
   })
   if (new Set(headers.map(([name]) => name.toLowerCase())).size < headers.length) {

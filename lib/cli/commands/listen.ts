@@ -81,7 +81,7 @@ const INTERVAL_MS = 500
 function readUrl(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '') return url.href
-  throw new UsageError('Cannot use --forward-to because it must be a URL like http://localhost:4000/hooks')
+  throw new UsageError('--forward-to must be a URL like http://localhost:4000/hooks')
 }
 
 interface Forwarder {

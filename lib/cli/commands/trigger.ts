@@ -55,7 +55,7 @@ function readType(given: string, service: Service): EventType {
   const suggestion = suggest(given, types)
   throw new UsageError(
     suggestion === ''
-      ? `Cannot use TYPE because it must be one of ${types.join(', ')}`
+      ? `TYPE must be one of ${types.join(', ')}`
       : `Cannot use TYPE because '${given}' is unknown${suggestion}`,
   )
 }

@@ -19,7 +19,7 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
     return shards.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
   throw new TypeError(
-    `Cannot use option 'shards' because it must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
+    `Option 'shards' must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
       `current names are '${Object.keys(stores).join("', '")}'`,
   )
 }
