@@ -173,7 +173,7 @@ export function money(description: string, example: string) {
     v.string(),
     v.regex(/^[0-9]+(\.[0-9]+)?$/),
     v.maxLength(DECIMAL_MAX),
-    v.description(`${description} A decimal string, never to be parsed into floating point.`),
+    v.description(`${description} Decimal string; do not parse it as a floating-point number.`),
     v.examples([example]),
   )
 }
@@ -184,7 +184,7 @@ export function currency() {
     v.string(),
     v.regex(/^[A-Z]{3}$/),
     v.maxLength(3),
-    v.description('ISO 4217 currency code.'),
+    v.description('Three-letter ISO 4217 currency code.'),
     v.examples(['TND']),
   )
 }

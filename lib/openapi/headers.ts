@@ -33,38 +33,38 @@ export function buildHeaders(
   const { 'WWW-Authenticate': challenge } = refusals.invalidKey().headers
   return {
     'X-Request-Id': {
-      description: 'Names this request; a replay has an id of its own.',
+      description: 'ID of this request. A replayed response has a new ID.',
       required: true,
       schema: { type: 'string', maxLength: 64 },
       example: exampleId('req'),
     },
     ...(rateLimits ? buildRateLimitHeaders(rateLimits) : {}),
     'Retry-After': {
-      description: 'Seconds to wait before the next attempt.',
+      description: 'Number of seconds to wait before you retry.',
       required: true,
       schema: { type: 'integer', format: 'int32', minimum: 1, maximum: 2_147_483_647 },
       example: 1,
     },
     'WWW-Authenticate': {
-      description: 'Why the API key was not enough (RFC 6750).',
+      description: 'Why the API key was rejected (RFC 6750).',
       required: true,
       schema: { type: 'string', maxLength: 256 },
       example: challenge,
     },
     Link: {
-      description:
-        `The next page (RFC 8288), ${baseUrl === undefined ? 'relative to the URL of the request' : 'absolute'}. Absent on the last ` +
-        'page, so that a client goes on until there is none.',
+      description: `URL of the next page (RFC 8288), ${baseUrl === undefined ? 'relative to the request URL' : 'absolute'}. Absent on the last page.`,
       schema: { type: 'string', maxLength: 2048 },
       example: nextLink(listUrl('/api/v1/clients', baseUrl), 'limit=200', { before: exampleId('cli') }),
     },
     'Sync-Token': {
-      description: 'Present with `updatedSince`: the `updatedSince` to ask with next time. Opaque.',
+      description:
+        'Present with `updatedSince`. Opaque token to pass as `updatedSince` in your next request.',
       schema: { type: 'string', maxLength: 1024, pattern: '^[0-9A-Za-z_-]+$' },
       example: syncToken('example'),
     },
     'Idempotent-Replayed': {
-      description: 'Present when the answer is that of an earlier request with the same Idempotency-Key.',
+      description:
+        'Present if this is the stored response of an earlier request with the same Idempotency-Key.',
       schema: { type: 'string', const: 'true' },
       example: 'true',
     },
@@ -77,12 +77,12 @@ function buildRateLimitHeaders(rateLimits: RateLimits): Record<string, object> {
   const schema = { type: 'string', maxLength: 256 }
   return {
     RateLimit: {
-      description: 'What is left: `r` requests now, all of the quota again in `t` seconds.',
+      description: '`r` requests are left; the full quota is available again in `t` seconds.',
       schema,
       example: example.RateLimit,
     },
     'RateLimit-Policy': {
-      description: 'The quotas of the key and of its organization: `q` requests in `w` seconds.',
+      description: 'Quotas of the API key and the organization: `q` requests per `w` seconds.',
       schema,
       example: example['RateLimit-Policy'],
     },

@@ -39,10 +39,10 @@ export function buildInfo(options: InfoOptions): object {
   return {
     title: options.name ?? 'Business API',
     version,
-    summary: `${capital(listed.join(', '))} and ${last} of one organization, and signed webhooks.`,
+    summary: `${capital(listed.join(', '))} and ${last}, with signed webhooks.`,
     description:
-      'A caller sees and creates only the data of the organization that its API key belongs to. Authentication, paging, sync, errors, ' +
-      `retries, limits and webhooks: in the description of the tag \`${GUIDE_TAG}\`.`,
+      'An API key gives access to the data of one organization. For authentication, pagination, syncing, errors, idempotent requests, ' +
+      `rate limits and webhooks, see the tag \`${GUIDE_TAG}\`.`,
     // Linters require a contact, but only the host knows the address, so we just set a name.
     contact: contact ?? { name: 'Platform support' },
     // This is the license for the platform's API, not this library. pip only accepts SPDX expressions as names.
@@ -65,7 +65,7 @@ export function buildTags(
     { name: GUIDE_TAG, description: describeService(options, schemas) },
     {
       name: WEBHOOK_TAG,
-      description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
+      description: 'Events sent as POST requests to the webhook endpoints in your developer settings.',
     },
   ].sort((one, other) => (one.name < other.name ? -1 : 1))
 }
@@ -73,7 +73,7 @@ export function buildTags(
 function ownTags({ operations, routes }: InfoOptions) {
   const taken = new Set([GUIDE_TAG, WEBHOOK_TAG, ...operations.map(({ tag }) => tag)])
   const names = new Set(routes.map(({ tag }) => tag).filter((tag) => !taken.has(tag)))
-  return [...names].map((name) => ({ name, description: "The platform's own operations." }))
+  return [...names].map((name) => ({ name, description: 'Operations specific to this platform.' }))
 }
 
 function isList(route: Route): route is ListRoute {
@@ -86,23 +86,23 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
     type: 'http',
     scheme: 'bearer',
     description:
-      'An API key, made by an administrator of the organization in the developer settings: ' +
-      `\`${keyPrefix}_live_\` and 49 letters and digits.`,
+      "An API key from your organization's developer settings: " +
+      `\`${keyPrefix}_live_\` followed by 49 letters and digits.`,
   }
 }
 
 function describeService(options: InfoOptions, schemas: Schemas): string {
   return [
-    `All timestamps are ISO 8601 in UTC. ${options.routes.length > 0 ? "Beside the platform's own operations, the API" : 'The API'} creates ` +
-      'clients and leads; no operation changes or deletes a record. A business has no operations of its own: it is created with its client, and `businessId` is the `business.id` of a client.',
+    "The API lists records and creates clients and leads; it can't update or delete them. Creating a client also creates its business: use " +
+      `the client's \`business.id\` as \`businessId\`. All timestamps are ISO 8601 in UTC.${options.routes.length > 0 ? ' The platform has added operations of its own.' : ''}`,
     ...describeAuthentication(options),
     ...LISTS,
     ...ERRORS,
     ...(options.onRequest === undefined ? [] : [OWN_REFUSALS]),
-    '## Idempotency',
-    'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first response is replayed ' +
-      'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another body is rejected ' +
-      'with 422. Errors are not recorded: after one the request is processed again.',
+    '## Idempotent requests',
+    'To retry a POST request safely, send an `Idempotency-Key` header. For 7 days, requests with the same key return the first ' +
+      'response with `Idempotent-Replayed: true` and create nothing. Reusing a key with a different body fails with 422. Errors ' +
+      "aren't stored: a retry after an error is processed as a new request.",
     ...describeLimits(options, schemas),
     ...describeWebhooks(options),
   ].join('\n\n')
@@ -117,63 +117,67 @@ function describeAuthentication({ keyPrefix, operations, routes }: InfoOptions):
   const all = [...operations, ...routes.map((route) => ({ ...route, path: API_PATH + route.path }))]
   const scopes = all.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
   return [
-    '## Authentication and scopes',
-    `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
-      'without the scope of the operation 403.',
-    table(['scope', 'grants access to'], scopes),
+    '## Authentication',
+    `Authenticate with an API key as a bearer token: \`Authorization: Bearer ${keyPrefix}_live_…\`. Requests fail with 401 if the key is ` +
+      'missing, invalid, revoked or expired, and with 403 if it lacks the required scope.',
+    table(['Scope', 'Grants access to'], scopes),
   ]
 }
 
 const LISTS = [
-  '## Paging and sync',
-  'A list holds the newest records first. A response with older records behind it names the next page: ' +
-    '`Link: <clients?limit=200&before=…>; rel="next"`, absolute or relative to the URL of the request. Resolve it, and follow it ' +
-    'until a response has none: ' +
-    'each record comes once, also while others are added. A record that was being written meanwhile may be missing: ' +
-    '`updatedSince` with a `Sync-Token` misses none. Nothing filters by status, name or other fields: list, and filter what was read.',
+  '## Pagination',
+  'Lists return the newest records first. If there are older records, the response has a `Link` header with the URL of the next page, ' +
+    'which can be relative to the request URL: `Link: <clients?limit=200&before=…>; rel="next"`. Follow it until a response has none. ' +
+    'Each record is returned once, even if others are created in the meantime, but a record that is just being written can be missed. ' +
+    "Syncing doesn't miss any. Lists can't be filtered by status, name or other fields.",
   table(
-    ['parameter', 'meaning'],
+    ['Parameter', 'Description'],
     [
-      ['`limit`', 'records on a page: 1 to 200, default 50'],
-      ['`before`', 'an id: the records older than it'],
+      ['`limit`', 'Maximum number of records per page, from 1 to 200. Defaults to 50.'],
+      ['`before`', 'A record ID. Returns the records older than this one.'],
       [
         '`updatedSince`',
-        'a time, or a `Sync-Token`: the records created or changed since, oldest change first; not with `before`',
+        "A timestamp or `Sync-Token`. Returns the records created or changed since then, oldest change first. Can't be combined with `before`.",
       ],
       [
         '`page`, `page_size`, `per_page`, `offset`, `cursor`, `after`, `starting_after`, `ending_before`',
-        'names of other APIs: 422. All further names are ignored',
+        'Not supported: requests with these parameters fail with 422. Other unknown parameters are ignored.',
       ],
     ],
   ),
-  'To keep a copy of a list, ask with `updatedSince=1970-01-01T00:00:00Z` once, follow `Link` to the last page, and upsert ' +
-    'each record by `id`. Every answer carries a `Sync-Token`: keep the latest, and ask with `updatedSince=<Sync-Token>` ' +
-    'next time, also after a program that ended between two pages. No change is missed, however late it was committed; a ' +
-    'record may come more than once. A token that the service cannot use any more, after a restore for example, means ' +
-    'everything: no error, all records once more. A time is a record’s time of writing, so begin a little earlier than needed.',
+  '## Syncing',
+  'To keep a copy of a list, request it with `updatedSince=1970-01-01T00:00:00Z`, follow `Link` to the last page, and upsert each record ' +
+    'by `id`. Each of these responses has a `Sync-Token` header. Store the latest token and pass it as `updatedSince` next time, even if ' +
+    'your program stopped between two pages. No change is missed, however late it was committed, but a record can be returned more than ' +
+    'once. If a token is no longer valid, for example after a restore, all records are returned again. If you pass a timestamp, start a ' +
+    'little earlier than needed: it is compared with the time at which a record was written.',
 ]
 
 const ERRORS = [
   '## Errors',
-  'Every error is `{ "error": string, "requestId": string }`; the id is also in `X-Request-Id`, on every response. An ' +
-    'id of another organization is as unknown as one that does not exist: 404.',
+  'Errors have the body `{ "error": string, "requestId": string }`. The request ID is also in the `X-Request-Id` header of every response. ' +
+    "Include it when you contact support. A record of another organization returns 404, like one that doesn't exist.",
   table(
-    ['status', 'meaning', 'retry?'],
+    ['Status', 'Meaning', 'Retry?'],
     [
-      ['400', 'the body is empty, not JSON, or not UTF-8', 'no'],
-      ['401', 'no API key, or one that is invalid, revoked or expired', 'with another key'],
-      ['403', 'the key lacks the scope', 'with another key'],
-      ['404', 'no such path, or no such business', 'no'],
-      ['405', 'the path has no such method; `Allow` names those it has', 'no'],
-      ['409', 'a request with the same Idempotency-Key is in progress', 'after `Retry-After` seconds'],
-      ['413, 415', 'the body is too large, or not JSON in UTF-8', 'no'],
-      ['422', 'a field, a parameter or the Idempotency-Key breaks its rule; the text names each', 'changed'],
-      ['429', 'a rate limit is exceeded', 'after `Retry-After` seconds'],
-      ['501', 'a `Transfer-Encoding` other than `chunked`', 'no'],
+      ['400', "The body is empty, isn't valid JSON or isn't UTF-8.", 'No'],
+      ['401', 'The API key is missing, invalid, revoked or expired.', 'With another key'],
+      ['403', "The API key doesn't have the required scope.", 'With another key'],
+      ['404', "The path or the business doesn't exist.", 'No'],
+      ['405', "The path doesn't support this method; see the `Allow` header.", 'No'],
+      ['409', 'Another request with the same Idempotency-Key is in progress.', 'After `Retry-After` seconds'],
+      ['413, 415', "The body is too large, or isn't JSON in UTF-8.", 'No'],
+      [
+        '422',
+        'A field, a parameter or the Idempotency-Key is invalid; the message lists each problem.',
+        'After fixing the request',
+      ],
+      ['429', 'Too many requests.', 'After `Retry-After` seconds'],
+      ['501', "A `Transfer-Encoding` other than `chunked` isn't supported.", 'No'],
       [
         '500, 503',
-        'the service failed, or is temporarily unavailable',
-        'yes; a POST with its Idempotency-Key',
+        'The service failed or is temporarily unavailable.',
+        'Yes; POST requests with the same Idempotency-Key',
       ],
     ],
   ),
@@ -181,71 +185,66 @@ const ERRORS = [
 
 /** Doesn't list any statuses, because only the host's function knows them. */
 const OWN_REFUSALS =
-  'The platform may also reject a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
-  '400 to 599, possibly one that is not in the table, and a text of its own in the same body. Nothing was done then, and the ' +
-  'Idempotency-Key stays unused. Retry only if the response has `Retry-After`, after that number of seconds.'
+  'The platform can also reject requests by its own rules, for example because of a plan, a quota or an IP allowlist. These errors have the ' +
+  'same body and a status from 400 to 599, which may not be in the table. The request was not processed, and its Idempotency-Key can be ' +
+  'used again. Retry only if the response has a `Retry-After` header, after that number of seconds.'
 
 function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   return [
     '## Webhooks',
-    'Events are POSTed to the endpoints of the developer settings, at least once and in any order. Respond with 2xx within 10 ' +
-      'seconds and process afterwards; everything else is retried.',
+    'Events are sent as POST requests to the webhook endpoints in your developer settings, at least once and in any order. Respond with a ' +
+      '2xx status within 10 seconds and process the event afterwards. Any other response is retried, except 410, which disables the endpoint.',
     table(
-      ['header', 'value'],
+      ['Header', 'Description'],
       [
         [
           `\`${headerPrefix}-Event-Id\``,
-          'the `id` of the event, the same on every attempt: deduplicate on it',
+          '`id` of the event, the same on every attempt. Use it to ignore duplicates.',
         ],
-        [`\`${headerPrefix}-Event-Type\``, 'the `type` of the event'],
+        [`\`${headerPrefix}-Event-Type\``, '`type` of the event.'],
         [
           `\`${headerPrefix}-Signature\``,
-          '`t=<Unix seconds>,v1=<hex>`; two `v1` while the secret is being rotated',
+          '`t=<Unix seconds>,v1=<hex>`, with two `v1` while the signing secret is being rotated.',
         ],
         [
           '`webhook-id`, `webhook-timestamp`, `webhook-signature`',
-          'the same by Standard Webhooks, for endpoints that have chosen these headers as well',
+          'The Standard Webhooks equivalents, for endpoints with these headers.',
         ],
       ],
     ),
-    'Verify every webhook before trusting it. Take `t` and all `v1`; compute HMAC-SHA256 of `<t>.<raw request body>`, ' +
-      'keyed with the signing secret exactly as shown, `whsec_` included and nothing decoded; compare it in constant ' +
-      'time with each `v1`, decoded from hex, and accept if any is equal. Reject when `t` is more than 300 seconds ' +
-      'from now.',
+    'Verify the signature before you trust a webhook. Compute the HMAC-SHA256 of `<t>.<raw request body>`, using the signing secret exactly ' +
+      'as shown as the key, with `whsec_` included and nothing decoded. Compare it in constant time with each `v1`, decoded from hex, and ' +
+      'accept the webhook if one is equal. Reject it if `t` is more than 300 seconds from now.',
   ]
 }
 
 function describeLimits({ operations, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
   return [
-    '## Limits',
-    'Lengths count Unicode characters.',
-    table(
-      ['limit', 'value'],
-      [
-        ['`limit` of a list', `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}`],
-        [
-          '`Idempotency-Key`',
-          `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; replayed for ${REPLAY_DAYS} days`,
-        ],
-        ['request body', `${maxBodyBytes} bytes`],
-        ...operations.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
-        ...(rateLimits
-          ? [
-              ['requests of a key', describeLimit(rateLimits.key)],
-              ['requests of an organization', describeLimit(rateLimits.organization)],
-            ]
-          : []),
-        ['attempt of a webhook', '10 seconds'],
-        ['attempts of a webhook', '5, with delays of 30, 60, 120 and 240 seconds'],
-        ['age of a webhook’s signature', '300 seconds'],
-      ],
-    ),
     ...(rateLimits
       ? [
-          'Other rates may have been agreed. Every authenticated response tells what is left in `RateLimit` and ' +
-            '`RateLimit-Policy`; beyond it the response is 429, so retry after the number of seconds in `Retry-After`.',
+          '## Rate limits',
+          `Each API key is limited to ${describeLimit(rateLimits.key)}, and each organization to ${describeLimit(rateLimits.organization)}. ` +
+            'Your limits may differ. Every authenticated response says what is left in `RateLimit` and `RateLimit-Policy`. Requests over a ' +
+            'limit fail with 429: retry after the number of seconds in `Retry-After`.',
         ]
       : []),
+    '## Limits',
+    'Lengths are in Unicode characters.',
+    table(
+      ['Limit', 'Value'],
+      [
+        ['`limit`', `1 to ${LIMIT_MAX}; defaults to ${LIMIT_DEFAULT}`],
+        [
+          '`Idempotency-Key`',
+          `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; stored for ${REPLAY_DAYS} days`,
+        ],
+        ['Request body', `${maxBodyBytes} bytes`],
+        ...operations.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
+        ['Webhook timeout', '10 seconds per attempt'],
+        ['Webhook attempts', '5, with delays of 30, 60, 120 and 240 seconds'],
+        ['Webhook signature', 'valid for 300 seconds'],
+      ],
+    ),
   ]
 }
 
@@ -258,7 +257,7 @@ function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): strin
     if (typeof field !== 'object') return []
     const { minLength, maxLength } = field
     const value = minLength === undefined ? `up to ${maxLength}` : `${minLength} to ${maxLength}`
-    return [[`\`${name}\` of ${inputName}`, `${value} characters`]]
+    return [[`\`${name}\` in ${inputName}`, `${value} characters`]]
   })
 }
 

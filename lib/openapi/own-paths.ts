@@ -90,7 +90,7 @@ function buildOperation(
     parameters: parametersOf(route),
     ...(route.body && { body: contentOf(route, 'body') }),
     success: {
-      description: 'The answer.',
+      description: 'The response.',
       headers: headerRefs(headers),
       content: contentOf(route, 'response'),
     },
@@ -114,7 +114,7 @@ function tryExampleOf(schema: v.GenericSchema): unknown {
 }
 
 const BEHIND =
-  'Gives the records behind the one with this id. Best left to the `Link` of each answer, which names the next page.'
+  'Returns the records after the one with this ID. Usually taken from the `Link` header of the previous response.'
 
 function parametersOf(route: Route): readonly object[] {
   const { properties = {}, required = [] } = describe(route, 'query')
@@ -129,11 +129,11 @@ function parametersOf(route: Route): readonly object[] {
       name,
       in: 'path',
       required: true,
-      description: `The \`${name}\` of the path.`,
+      description: `Path parameter \`${name}\`.`,
       schema: { type: 'string', maxLength: 256, pattern: '^[0-9A-Za-z_.-]+$' },
     })),
     ...Object.entries(properties).map(([name, property]) => {
-      const { description = `The \`${name}\` of the query.`, ...schema } = Object(property)
+      const { description = `Query parameter \`${name}\`.`, ...schema } = Object(property)
       return { name, in: 'query', required: required.includes(name), description, schema }
     }),
     ...(route.paged ? [parameterRef('Limit'), beforeParameter(BEHIND, route.paged.source)] : []),

@@ -10,7 +10,7 @@ import { type Schemas, schemaRef } from './schemas.ts'
 /** Parameter schemas. Go generators don't support a union of two strings, so we make them use a plain string. */
 export const parameterSchemas: Readonly<Record<string, object>> = {
   ChangesSince: {
-    description: 'A time in RFC 3339, or a `Sync-Token`.',
+    description: 'An RFC 3339 timestamp or a `Sync-Token`.',
     anyOf: [
       { type: 'string', format: 'date-time', maxLength: 64 },
       { type: 'string', minLength: 1, maxLength: 1024, pattern: '^[0-9A-Za-z_-]+$' },
@@ -25,7 +25,7 @@ export const operationParameters = {
   Limit: {
     name: 'limit',
     in: 'query',
-    description: 'How many items at most.',
+    description: 'Maximum number of records to return.',
     schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
     example: LIMIT_DEFAULT,
   },
@@ -33,8 +33,8 @@ export const operationParameters = {
     name: 'updatedSince',
     in: 'query',
     description:
-      'Gives the records that were created or changed since, oldest change first: a `Sync-Token` of an earlier answer of the ' +
-      'same list, or a time in ISO 8601 with a time zone. Not together with `before`.',
+      'Returns only records created or changed since then, oldest change first. Either a `Sync-Token` from an earlier response of ' +
+      "the same list, or an ISO 8601 timestamp with a time zone. Can't be combined with `before`.",
     schema: schemaRef('ChangesSince'),
     example: EXAMPLE_TIME,
   },
@@ -42,9 +42,8 @@ export const operationParameters = {
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'Makes the request safe to repeat: the same key with the same content within 7 days answers the first reply ' +
-      'again and creates nothing. Visible ASCII characters, as in `form-submission-8f14e45f`. It belongs to the organization and the ' +
-      'operation.',
+      'Makes the request safe to retry: for 7 days, a request with the same key and body returns the first response and creates ' +
+      'nothing. Visible ASCII characters, for example `form-submission-8f14e45f`. Each organization and operation has its own keys.',
     // We don't include an example, since tools that use every example would send different bodies with the same key.
     schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX, pattern: '^[!-~]+$' },
   },
@@ -113,21 +112,21 @@ type About = Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 
 
 /** Added to the description for tools that don't read anything else. */
 const READING =
-  ' The `Link` header names the next page; follow it until an answer has none. To keep a copy, ask with `updatedSince` and the ' +
-  '`Sync-Token` of the answer before. Nothing filters by status or name.'
+  ' To get the next page, follow the `Link` header until a response has none. To keep a copy, pass the `Sync-Token` of the previous ' +
+  "response as `updatedSince`. Lists can't be filtered by status or name."
 
 /** Links that show what you can do with a new record. */
 const LINKS: Readonly<Record<string, object>> = {
   createClient: {
     CreateLead: {
       operationId: 'createLead',
-      description: "The id of the new client's business is the `businessId` of a lead.",
+      description: "Pass the new client's `business.id` as `businessId`.",
       requestBody: '{"businessId":"{$response.body#/data/business/id}"}',
     },
-    ListClients: { operationId: 'listClients', description: 'The list of clients begins with the newest.' },
+    ListClients: { operationId: 'listClients', description: 'The new client is first in the list.' },
   },
   createLead: {
-    ListLeads: { operationId: 'listLeads', description: 'The list of leads begins with the newest.' },
+    ListLeads: { operationId: 'listLeads', description: 'The new lead is first in the list.' },
   },
 }
 
@@ -141,8 +140,8 @@ export function parameterRef(name: keyof typeof operationParameters): object {
 }
 
 const OLDER =
-  'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
-  'answer, which names the next page. Not together with `updatedSince`.'
+  "Returns records older than the one with this ID, which doesn't have to exist. Usually taken from the `Link` header of the previous " +
+  "response. Can't be combined with `updatedSince`."
 
 /** Returns the `before` parameter. `pattern` must not contain \w, which isn't limited to ASCII in some languages. */
 export function beforeParameter(description: string, pattern: string): object {
@@ -167,8 +166,8 @@ function buildSuccess(route: Route, { exampleOf }: Schemas): object {
   return {
     description:
       route.method === 'GET'
-        ? 'At most `limit` items, newest first, or with `updatedSince` oldest change first; none is an empty list.'
-        : 'The record that was created, now or by the first request with this Idempotency-Key.',
+        ? 'Up to `limit` records, newest first; with `updatedSince`, oldest change first. The list may be empty.'
+        : 'The created record. If the Idempotency-Key was used before, the record from the first request.',
     content: jsonContent(name, exampleOf(name)),
   }
 }

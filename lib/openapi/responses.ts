@@ -19,10 +19,13 @@ export const ERROR_NAME = 'ErrorResponse'
 export const ErrorSchema = v.object({
   error: field.prose(
     ERROR_MAX,
-    'What is wrong, for a developer to read.',
+    'Error message for developers.',
     'Validation failed: name must be a string of 2 to 150 characters',
   ),
-  requestId: field.id('req', 'This request: the same as in X-Request-Id. Quote it to support.'),
+  requestId: field.id(
+    'req',
+    'ID of this request, also in X-Request-Id. Include it when you contact support.',
+  ),
 })
 
 /** Options that affect the responses. */
@@ -78,16 +81,16 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
   return {
     Unauthorized: answer(
       { KeyInvalid: refusals.invalidKey(), KeyMissing: refusals.noKey() },
-      'An API key that is invalid, revoked or expired, one text for all of them; or no API key.',
+      'The API key is missing, invalid, revoked or expired.',
     ),
     Forbidden: answer(
       refusals.forbidden(operations[0]?.scope ?? ''),
-      "The API key lacks the operation's scope (`x-required-scope`).",
+      "The API key doesn't have the required scope (`x-required-scope`).",
     ),
     NotFound: answer(
       refusals.noBusiness(),
-      'No such path; or, when a lead is created, no such business in the organization of the key, whether or not ' +
-        'another organization has it. Lists return an empty array, never 404.',
+      "The path doesn't exist; or, when creating a lead, the organization has no business with this ID. Lists return an empty array, " +
+        'never 404.',
     ),
     InvalidQuery: answer(
       {
@@ -97,19 +100,19 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
         BeforeWithUpdatedSince: refusals.beforeAndSince(),
         ParameterUnknown: refusals.foreignParameter('page', 'before'),
       },
-      'Validation failed: a parameter breaks its rule, or has the name that other APIs give to it.',
+      "Validation failed: a parameter is invalid or isn't supported.",
     ),
     RateLimited: answer(
       refusals.limited(1000),
-      'Rate limit exceeded. Retry after the number of seconds in `Retry-After`.',
+      'Too many requests. Retry after the number of seconds in `Retry-After`.',
     ),
     InternalError: answer(
       refusals.internal(),
-      'An unexpected failure. A POST with an Idempotency-Key can be retried safely.',
+      'An unexpected error. POST requests with an Idempotency-Key can be retried safely.',
     ),
     Unavailable: answer(
       refusals.unavailable(),
-      'Temporarily unavailable. A POST with an Idempotency-Key can be retried safely after `Retry-After` seconds.',
+      'Temporarily unavailable. Retry after the number of seconds in `Retry-After`; POST requests with an Idempotency-Key can be retried safely.',
     ),
   }
 }
@@ -118,20 +121,20 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
 function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
-    Malformed: answer(refusals.notJson(), 'The body is empty, not JSON, or not UTF-8.'),
+    Malformed: answer(refusals.notJson(), "The body is empty, isn't valid JSON or isn't UTF-8."),
     InProgress: answer(
       refusals.inProgress(),
-      'Another request with the same Idempotency-Key has not ended yet. Send it again after `Retry-After` seconds.',
+      'Another request with the same Idempotency-Key is in progress. Retry after the number of seconds in `Retry-After`.',
     ),
     TooLarge: answer(refusals.tooLarge(maxBodyBytes), `The body is larger than ${maxBodyBytes} bytes.`),
     UnsupportedMediaType: answer(
       refusals.wrongMediaType(),
-      'The body is not `application/json` in UTF-8, or it is compressed.',
+      "The body isn't `application/json` in UTF-8, or it's compressed.",
     ),
     InvalidInput: answer(
       invalidInputs(operations),
-      'Validation failed: a field or the Idempotency-Key breaks its rule (the text names each and what it must be), ' +
-        'or the Idempotency-Key was used before with another content.',
+      'Validation failed: a field or the Idempotency-Key is invalid (the message lists each problem), or the Idempotency-Key was ' +
+        'already used with a different body.',
     ),
   }
 }

@@ -18,7 +18,7 @@ import { describeSchema, type NamedSchema, type Schemas, schemaRef } from './sch
 /** The tag for all webhooks. */
 export const WEBHOOK_TAG = 'Webhooks'
 
-const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
+const envelopeId = field.id('evt', 'ID of the event, the same on every attempt. Use it to ignore duplicates.')
 
 /**
  * Returns the schemas for all webhook bodies (see section 6 of the spec) and their `data`, for example
@@ -44,7 +44,7 @@ export const WEBHOOK_EVENT_NAME = 'WebhookEvent'
 export function buildWebhookEvent(owner: EventOwner): JsonSchema {
   const refs = eventTypes(owner).map((type) => [type, schemaRef(envelopeName(type))] as const)
   return {
-    description: 'Any event: `type` tells which.',
+    description: 'Any event. `type` says which one.',
     anyOf: refs.map(([, ref]) => ref),
     discriminator: {
       propertyName: 'type',
@@ -63,7 +63,7 @@ function schemasOf(
   const schema = v.object({
     id: envelopeId,
     type: v.literal(type),
-    createdAt: field.timestamp('When it happened.'),
+    createdAt: field.timestamp('Time at which the event occurred.'),
     data,
   })
   const example = exampleOfType(owner, type)
@@ -108,7 +108,7 @@ export function buildAnyWebhook({ exampleOf }: Schemas): object {
     operationId: 'onWebhookEvent',
     tags: [WEBHOOK_TAG],
     summary: 'Any event',
-    description: 'For a subscriber that takes all types at one URL.',
+    description: 'For endpoints that receive all event types.',
     security: [],
     requestBody: {
       required: true,
@@ -144,15 +144,15 @@ export function webhookParameters(headerPrefix: string): Record<string, object> 
   return {
     EventId: {
       ...requiredHeader(`${headerPrefix}-Event-Id`),
-      description: 'The `id` of the event: the same on every attempt.',
+      description: '`id` of the event, the same on every attempt.',
       schema: { type: 'string', maxLength: 64 },
       example: v.getExamples(envelopeId)[0],
     },
     Signature: {
       ...requiredHeader(`${headerPrefix}-Signature`),
       description:
-        '`t` is the time of the attempt in Unix seconds, each `v1` an HMAC-SHA256 in hex of `<t>.<raw body>`. There ' +
-        'are two while a signing secret is being rotated.',
+        '`t` is the time of the attempt in Unix seconds; each `v1` is an HMAC-SHA256 of `<t>.<raw body>` in hex. There are two while a ' +
+        'signing secret is being rotated.',
       schema: {
         type: 'string',
         maxLength: SIGNATURE_MAX,
@@ -161,20 +161,20 @@ export function webhookParameters(headerPrefix: string): Record<string, object> 
       example: `t=1773480413,v1=${'5257a869e7ecebed'.repeat(4)}`,
     },
     StandardId: {
-      ...standardHeader('webhook-id', 'The `id` of the event.'),
+      ...standardHeader('webhook-id', '`id` of the event.'),
       schema: { type: 'string', maxLength: 64 },
       example: v.getExamples(envelopeId)[0],
     },
     StandardTimestamp: {
-      ...standardHeader('webhook-timestamp', 'The time of the attempt in Unix seconds.'),
+      ...standardHeader('webhook-timestamp', 'Time of the attempt in Unix seconds.'),
       schema: { type: 'string', maxLength: 20, pattern: '^[0-9]+$' },
       example: '1773480413',
     },
     StandardSignature: {
       ...standardHeader(
         'webhook-signature',
-        'Each `v1` is an HMAC-SHA256 in base64 of `<webhook-id>.<webhook-timestamp>.<raw body>`, with the bytes that the ' +
-          'signing secret has in base64 after `whsec_`.',
+        'Each `v1` is an HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<raw body>` in base64. The key is the part of the signing ' +
+          'secret after `whsec_`, decoded from base64.',
       ),
       schema: {
         type: 'string',
@@ -191,14 +191,14 @@ function standardHeader(name: string, description: string): object {
     name,
     in: 'header',
     required: false,
-    description: `${description} Of Standard Webhooks: sent to endpoints that have chosen these headers.`,
+    description: `${description} Only sent to endpoints with Standard Webhooks headers.`,
   }
 }
 
 function eventTypeParameter(type: string, headerPrefix: string): object {
   return {
     ...requiredHeader(`${headerPrefix}-Event-Type`),
-    description: 'The `type` of the event.',
+    description: '`type` of the event.',
     schema: { type: 'string', maxLength: type.length, const: type },
     example: type,
   }
@@ -213,15 +213,14 @@ function requiredHeader(name: string): { name: string; in: string; required: tru
 /** A subscriber's `components.responses`. */
 export const webhookResponses: Record<string, object> = {
   WebhookReceived: {
-    description:
-      'Received. Answer quickly and process afterwards: there are 10 seconds for the whole attempt.',
+    description: 'Received. Respond within 10 seconds and process the event afterwards.',
   },
   WebhookGone: {
-    description: 'The endpoint is gone: no further attempt is made, and the endpoint is disabled.',
+    description: 'The endpoint is gone. The event is not retried, and the endpoint is disabled.',
   },
   WebhookRetried: {
     description:
-      'Anything else, redirects included, or no response within 10 seconds: retried after 30, 60, 120 and 240 ' +
-      'seconds, 5 attempts in all. `Retry-After` with 429 or 503 may make a wait longer.',
+      'Any other response, including redirects, or none within 10 seconds. Retried after 30, 60, 120 and 240 seconds, up to 5 ' +
+      'attempts. `Retry-After` can extend these delays.',
   },
 }

@@ -12,12 +12,12 @@ import { inputOf } from './route.ts'
 
 /** A business as part of a client. The API has no business operations, since creating a client creates its business. */
 export const BusinessSchema = v.object({
-  id: field.id('biz', 'The id of the business: the value of `businessId` for a new lead.'),
-  name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
-  category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
-  city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
-  email: v.nullable(field.prose(254, 'The email address of the business.', 'hello@atlas.example')),
-  phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
+  id: field.id('biz', 'ID of the business, to use as `businessId` of a lead.'),
+  name: field.prose(150, 'Name of the business.', 'Atlas Ceramics'),
+  category: v.nullable(field.prose(80, 'Industry of the business.', 'Manufacturing')),
+  city: v.nullable(field.prose(80, 'City of the business.', 'Tunis')),
+  email: v.nullable(field.prose(254, 'Email address of the business.', 'hello@atlas.example')),
+  phone: v.nullable(field.prose(30, 'Phone number of the business, as entered.', '+216 71 000 000')),
 })
 
 /** Input for creating a business, either alone or with a client (see section 2 of the spec, CreateClientInput). */
@@ -77,7 +77,7 @@ export const businessEvents = {
     'A business was created',
     'Sent before `client.created` when a client is created, because creating a client creates a business.',
     {
-      businessId: field.id('biz', 'The new business.'),
+      businessId: field.id('biz', 'ID of the business.'),
       business: BusinessSchema,
     },
   ),

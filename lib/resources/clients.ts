@@ -13,11 +13,11 @@ import type { Operations } from './route.ts'
 
 /** A client, as returned by the API. */
 export const ClientSchema = v.object({
-  id: field.id('cli', 'The client.'),
-  status: field.word('The state of the relationship.', 'active', 'inactive'),
-  totalRevenue: field.amount('The revenue so far.', 18250.5),
-  monthlyRevenue: field.amount('The recurring revenue of a month.', 1200),
-  convertedAt: field.timestamp('The time at which the business became a client.'),
+  id: field.id('cli', 'ID of the client.'),
+  status: field.word('Status of the client.', 'active', 'inactive'),
+  totalRevenue: field.amount('Total revenue to date.', 18250.5),
+  monthlyRevenue: field.amount('Monthly recurring revenue.', 1200),
+  convertedAt: field.timestamp('Time at which the business became a client.'),
   business: BusinessSchema,
 })
 
@@ -57,10 +57,10 @@ export const clientTable: RecordTable<Omit<Client, 'business'>> = {
 export const clientEvents = {
   'client.created': eventType(
     'A client was created',
-    'The push alternative to polling the list of clients: `client` has all fields for an upsert by `id`.',
+    'An alternative to polling the list of clients. `client` has all fields, so you can upsert it by `id`.',
     {
-      clientId: field.id('cli', 'The new client.'),
-      businessId: field.id('biz', 'The business of the client.'),
+      clientId: field.id('cli', 'ID of the client.'),
+      businessId: field.id('biz', "ID of the client's business."),
       client: ClientSchema,
     },
   ),
@@ -95,7 +95,7 @@ export const clientOperations: Operations = {
     prepare: (input, context) => newClient(input as CreateClientInput, context),
     summary: 'Create a client',
     description:
-      'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
+      'Creates a client and its business. Two identical requests without an Idempotency-Key create two clients.',
   },
 }
 

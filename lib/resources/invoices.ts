@@ -16,10 +16,10 @@ const DUE_DATE = '2026-04-13T00:00:00.000Z'
 
 /** An invoice, as returned by the API. */
 export const InvoiceSchema = v.object({
-  id: field.id('inv', 'The invoice.'),
-  number: field.prose(64, 'The number of the invoice, unique in the organization.', 'INV-2026-0042'),
+  id: field.id('inv', 'ID of the invoice.'),
+  number: field.prose(64, 'Invoice number, unique in the organization.', 'INV-2026-0042'),
   status: field.word(
-    'The state of the invoice.',
+    'Status of the invoice.',
     'partially_paid',
     'draft',
     'issued',
@@ -28,11 +28,11 @@ export const InvoiceSchema = v.object({
     'void',
   ),
   currency: field.currency(),
-  issueDate: field.timestamp('The date of issue, past or future.', '2026-03-14T00:00:00.000Z'),
-  dueDate: field.timestamp('The due date.', DUE_DATE),
-  total: field.money('The whole amount of the invoice.', '1250.000'),
-  amountPaid: field.money('The amount paid so far.', '250.000'),
-  amountDue: field.money('The amount still to be paid: total less amountPaid.', '1000.000'),
+  issueDate: field.timestamp('Date of issue. Can be in the past or future.', '2026-03-14T00:00:00.000Z'),
+  dueDate: field.timestamp('Due date.', DUE_DATE),
+  total: field.money('Total amount of the invoice.', '1250.000'),
+  amountPaid: field.money('Amount paid to date.', '250.000'),
+  amountDue: field.money('Amount due: total minus amountPaid.', '1000.000'),
 })
 
 // --- Types ---
@@ -168,45 +168,45 @@ export const paymentTable: RecordTable<PaymentRow> = {
 
 // --- Events (section 6 of the spec) ---
 
-const invoiceId = field.id('inv', 'The invoice.')
-const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
+const invoiceId = field.id('inv', 'ID of the invoice.')
+const number = field.prose(64, 'Invoice number.', 'INV-2026-0042')
 
 /** Invoice and payment events by type. */
 export const invoiceEvents = {
-  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', {
+  'invoice.issued': eventType('An invoice was issued', 'The invoice can now be paid.', {
     invoiceId,
     number,
     currency: field.currency(),
-    total: field.money('The whole amount of the invoice.', '1250.000'),
-    dueDate: field.timestamp('The due date.', DUE_DATE),
+    total: field.money('Total amount of the invoice.', '1250.000'),
+    dueDate: field.timestamp('Due date.', DUE_DATE),
   }),
   'invoice.paid': eventType(
-    'An invoice was fully settled',
-    'Sent only when the invoice is fully settled, by one payment or several.',
+    'An invoice was paid in full',
+    'Sent once the full amount is paid, with one or more payments.',
     { invoiceId, number },
   ),
   'invoice.overdue': eventType(
     'An invoice is overdue',
-    'The due date has passed, and `amountDue` is still to be paid.',
+    'The due date has passed and `amountDue` is unpaid.',
     {
       invoiceId,
       number,
       currency: field.currency(),
-      amountDue: field.money('The amount still to be paid.', '1000.000'),
-      dueDate: field.timestamp('The due date, which has passed.', '2026-03-13T00:00:00.000Z'),
+      amountDue: field.money('Amount due.', '1000.000'),
+      dueDate: field.timestamp('Due date, in the past.', '2026-03-13T00:00:00.000Z'),
     },
   ),
   'payment.received': eventType(
     'A payment was received',
-    'A payment for an invoice, with the amounts of the invoice after the payment.',
+    "A payment for an invoice, with the invoice's amounts after the payment.",
     {
-      paymentId: field.id('pay', 'The payment.'),
+      paymentId: field.id('pay', 'ID of the payment.'),
       invoiceId,
       number,
       currency: field.currency(),
-      amount: field.money('The amount of this payment.', '250.000'),
-      amountPaid: field.money('The amount paid so far, this payment included.', '250.000'),
-      amountDue: field.money('The amount still to be paid.', '1000.000'),
+      amount: field.money('Amount of the payment.', '250.000'),
+      amountPaid: field.money('Amount paid to date, including this payment.', '250.000'),
+      amountDue: field.money('Amount due.', '1000.000'),
     },
     'invoiceId',
   ),
@@ -288,7 +288,7 @@ export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, Invoic
 /** The invoice operations. */
 export const invoiceOperations: Operations = {
   ...invoiceTable,
-  about: 'What clients owe; money in decimal strings.',
-  note: 'Money is in decimal strings.',
+  about: 'Invoices to clients. Amounts are decimal strings.',
+  note: 'Amounts are decimal strings.',
   representation: InvoiceSchema,
 }

@@ -13,14 +13,19 @@ import type { Operations } from './route.ts'
 
 /** A lead, as returned by the API. */
 export const LeadSchema = v.object({
-  id: field.id('lead', 'The lead.'),
-  stage: field.word('The stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
-  leadScore: v.nullable(field.amount('The score of the lead, from 0 to 100.', 62, 0, 100)),
+  id: field.id('lead', 'ID of the lead.'),
+  stage: field.word('Stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
+  leadScore: v.nullable(field.amount('Score of the lead, from 0 to 100.', 62, 0, 100)),
   scoreBand: v.nullable(
-    field.word('`cold` for a leadScore below 40, `warm` below 70, else `hot`.', 'warm', 'cold', 'hot'),
+    field.word(
+      '`cold` if leadScore is below 40, `warm` if it is below 70, otherwise `hot`.',
+      'warm',
+      'cold',
+      'hot',
+    ),
   ),
-  expectedValue: v.nullable(field.amount('The expected value of the deal.', 9500)),
-  createdAt: field.timestamp('The time at which the lead was created.'),
+  expectedValue: v.nullable(field.amount('Expected value of the deal.', 9500)),
+  createdAt: field.timestamp('Time at which the lead was created.'),
 })
 
 /** Input for creating a lead (see section 2 of the spec, CreateLeadInput). */
@@ -29,9 +34,7 @@ export const CreateLeadInputSchema = v.object({
     v.string('must be a string, the id of a business of the organization'),
     // Documented but not validated. A longer id is simply unknown, so the response must be a 404 rather than a 422.
     v.metadata({ maxLength: 64 }),
-    v.description(
-      'The id of a business of the organization: `business.id` of a client, listed or just created.',
-    ),
+    v.description('ID of the business: the `business.id` of a client.'),
     v.examples([field.exampleId('biz')]),
   ),
 })
@@ -101,19 +104,23 @@ export const leadTable: RecordTable<LeadRow> = {
 
 /** Lead events by type. */
 export const leadEvents = {
-  'lead.created': eventType('A lead was created', '`businessId` tells which business the lead is of.', {
-    leadId: field.id('lead', 'The new lead.'),
-    businessId: field.id('biz', 'The business of the lead.'),
-    lead: LeadSchema,
-  }),
+  'lead.created': eventType(
+    'A lead was created',
+    '`businessId` is the business that the lead was created for.',
+    {
+      leadId: field.id('lead', 'ID of the lead.'),
+      businessId: field.id('biz', "ID of the lead's business."),
+      lead: LeadSchema,
+    },
+  ),
   'lead.stage_changed': eventType(
     'A lead moved to another stage',
-    'Carries the new stage and the previous stage.',
+    'Includes the new and the previous stage.',
     {
-      leadId: field.id('lead', 'The lead.'),
-      businessId: field.id('biz', 'The business of the lead.'),
-      stage: field.word('The new stage.', 'qualified'),
-      previousStage: field.word('The previous stage.', 'contacted'),
+      leadId: field.id('lead', 'ID of the lead.'),
+      businessId: field.id('biz', "ID of the lead's business."),
+      stage: field.word('New stage.', 'qualified'),
+      previousStage: field.word('Previous stage.', 'contacted'),
     },
   ),
 }
@@ -162,7 +169,7 @@ export const leadOperations: Operations = {
     prepare: (input, context) => newLead(input as CreateLeadInput, context),
     summary: 'Create a lead from an existing business',
     description:
-      'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
+      'Creates a lead in stage `new`. Returns 404 if the organization has no business with this ID.',
   },
 }
 

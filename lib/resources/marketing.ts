@@ -6,15 +6,15 @@ import { eventType } from '../writes/event-envelope.ts'
 
 // --- Events (section 6 of the spec) ---
 
-const campaignId = field.prose(64, "The host's campaign.", 'cmp_spring')
-const source = field.prose(200, 'The origin of the visitor.', 'newsletter')
-const provider = field.word('The advertising platform.', 'google_ads')
+const campaignId = field.prose(64, 'ID of the campaign.', 'cmp_spring')
+const source = field.prose(200, 'Source of the visit.', 'newsletter')
+const provider = field.word('Advertising platform.', 'google_ads')
 
 function campaign(status: string) {
   return {
     campaignId,
-    name: field.prose(200, 'The name of the campaign.', 'Spring offer'),
-    status: field.word('The new status of the campaign.', status),
+    name: field.prose(200, 'Name of the campaign.', 'Spring offer'),
+    status: field.word('New status of the campaign.', status),
   }
 }
 
@@ -22,7 +22,7 @@ function campaign(status: string) {
 export const marketingEvents = {
   'marketing.campaign_created': eventType(
     'A campaign was created',
-    'The campaign exists and is not running yet.',
+    "The campaign isn't running yet.",
     campaign('draft'),
   ),
   'marketing.campaign_activated': eventType(
@@ -32,7 +32,7 @@ export const marketingEvents = {
   ),
   'marketing.campaign_paused': eventType(
     'A campaign was paused',
-    'The campaign has stopped and may be activated again.',
+    'The campaign can be activated again.',
     campaign('paused'),
   ),
   'marketing.campaign_completed': eventType(
@@ -42,45 +42,45 @@ export const marketingEvents = {
   ),
   'marketing.campaign_submitted': eventType(
     'A campaign was submitted to its provider',
-    'The campaign was handed to the provider, which the event names.',
+    '`provider` is the advertising platform.',
     { ...campaign('submitted'), provider },
   ),
-  'marketing.campaign_failed': eventType('A campaign failed', '`reason` tells why.', {
+  'marketing.campaign_failed': eventType('A campaign failed', '`reason` says why.', {
     ...campaign('failed'),
-    reason: field.prose(1000, 'The reason for the failure.', 'The provider refused the budget.'),
+    reason: field.prose(1000, 'Reason for the failure.', 'The provider refused the budget.'),
   }),
   'marketing.lead_captured': eventType(
     'Marketing captured a lead',
-    '`businessId` and `leadId` are null as long as neither is known.',
+    '`businessId` and `leadId` are null if unknown.',
     {
-      captureId: field.prose(64, "The host's capture.", 'cap_881'),
+      captureId: field.prose(64, 'ID of the capture.', 'cap_881'),
       campaignId,
       source,
-      businessId: v.nullable(field.id('biz', 'The business, if known.')),
-      leadId: v.nullable(field.id('lead', 'The lead, if a lead was created.')),
+      businessId: v.nullable(field.id('biz', 'ID of the business, if known.')),
+      leadId: v.nullable(field.id('lead', 'ID of the lead, if one was created.')),
     },
   ),
   'marketing.attribution_captured': eventType(
-    'A visit or a lead was attributed to a campaign',
-    '`leadId` is null when the visitor is not known.',
+    'A visit or lead was attributed to a campaign',
+    '`leadId` is null if the visitor is unknown.',
     {
-      attributionId: field.prose(64, "The host's attribution.", 'att_17'),
+      attributionId: field.prose(64, 'ID of the attribution.', 'att_17'),
       campaignId,
-      leadId: v.nullable(field.id('lead', 'The lead of the attribution, if known.')),
+      leadId: v.nullable(field.id('lead', 'ID of the lead, if known.')),
       source,
-      medium: field.prose(200, 'The medium of the visit.', 'email'),
-      capturedAt: field.timestamp('The time of the capture.'),
+      medium: field.prose(200, 'Medium of the visit.', 'email'),
+      capturedAt: field.timestamp('Time of the capture.'),
     },
   ),
   'marketing.provider_sync_completed': eventType(
     'A sync with a provider was completed',
-    'Carries the number of records, the start and the end of the synchronization.',
+    'Includes the number of records and the start and end times.',
     {
-      syncId: field.prose(64, "The host's run.", 'syn_204'),
+      syncId: field.prose(64, 'ID of the sync.', 'syn_204'),
       provider,
-      startedAt: field.timestamp('The start of the synchronization.', '2026-03-14T09:26:11.204Z'),
-      completedAt: field.timestamp('The end of the synchronization.'),
-      records: field.count(0, 'The number of records read.', 318),
+      startedAt: field.timestamp('Time at which the sync started.', '2026-03-14T09:26:11.204Z'),
+      completedAt: field.timestamp('Time at which the sync ended.'),
+      records: field.count(0, 'Number of records read.', 318),
     },
   ),
 }

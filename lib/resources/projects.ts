@@ -11,11 +11,11 @@ const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
 /** A project, as returned by the API. */
 export const ProjectSchema = v.object({
-  id: field.id('proj', 'The project.'),
-  name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
-  status: field.word('The state of the project.', ...STATUSES),
-  billingType: field.word('The way of billing.', ...BILLING_TYPES),
-  value: field.amount('The value of the project.', 12000),
+  id: field.id('proj', 'ID of the project.'),
+  name: field.prose(200, 'Name of the project.', 'Showroom relaunch'),
+  status: field.word('Status of the project.', ...STATUSES),
+  billingType: field.word('Billing type.', ...BILLING_TYPES),
+  value: field.amount('Value of the project.', 12000),
 })
 
 /** The host's input. Imports have every field, `create` has all but the status. */
@@ -55,8 +55,8 @@ const projectTable: PlainTable<'project', Project> = {
 /** Project events by type. */
 export const projectEvents = {
   'project.completed': eventType('A project was completed', 'Sent when the project is completed.', {
-    projectId: field.id('proj', 'The project.'),
-    name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
+    projectId: field.id('proj', 'ID of the project.'),
+    name: field.prose(200, 'Name of the project.', 'Showroom relaunch'),
   }),
 }
 
@@ -67,6 +67,6 @@ export const projects = {
   ...projectTable,
   fields: projectFields,
   events: projectEvents,
-  about: 'What the organization does.',
+  about: 'Projects for clients.',
   representation: ProjectSchema,
 }

@@ -12,13 +12,13 @@ import type { Operations } from './route.ts'
 
 /** A proposal, as returned by the API. */
 export const ProposalSchema = v.object({
-  id: field.id('prop', 'The proposal.'),
-  number: field.prose(64, 'The number of the proposal, unique in the organization.', 'PROP-2026-0007'),
-  title: field.prose(200, 'The title of the proposal.', 'Website and hosting'),
-  status: field.word('The state of the proposal.', 'sent', 'draft', 'accepted', 'rejected'),
-  version: field.count(1, 'The version of the proposal, from 1; a revision adds 1.', 1),
-  total: field.amount('The one-time price.', 4800),
-  monthlyTotal: field.amount('The price of a month.', 150),
+  id: field.id('prop', 'ID of the proposal.'),
+  number: field.prose(64, 'Proposal number, unique in the organization.', 'PROP-2026-0007'),
+  title: field.prose(200, 'Title of the proposal.', 'Website and hosting'),
+  status: field.word('Status of the proposal.', 'sent', 'draft', 'accepted', 'rejected'),
+  version: field.count(1, 'Version of the proposal, starting at 1. Each revision adds 1.', 1),
+  total: field.amount('One-time price.', 4800),
+  monthlyTotal: field.amount('Monthly price.', 150),
   currency: field.currency(),
 })
 
@@ -91,10 +91,10 @@ export const proposalTable: RecordTable<ProposalRow> = {
 /** Defines a proposal event. All four of them contain the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
   return eventType(summary, description, {
-    proposalId: field.id('prop', 'The proposal.'),
-    number: field.prose(64, 'The number of the proposal.', 'PROP-2026-0007'),
-    version: field.count(1, 'The version of the proposal that the event is about.', 1),
-    status: field.word('The new state of the proposal.', status),
+    proposalId: field.id('prop', 'ID of the proposal.'),
+    number: field.prose(64, 'Proposal number.', 'PROP-2026-0007'),
+    version: field.count(1, 'Version of the proposal.', 1),
+    status: field.word('New status of the proposal.', status),
     proposal: ProposalSchema,
   })
 }
@@ -104,7 +104,7 @@ export const proposalEvents = {
   'proposal.created': proposalEvent(
     'draft',
     'A proposal was created',
-    'Sent for a new proposal, and for a new version of a proposal.',
+    'Sent for new proposals and for new versions of a proposal.',
   ),
   'proposal.sent': proposalEvent(
     'sent',
@@ -114,12 +114,12 @@ export const proposalEvents = {
   'proposal.accepted': proposalEvent(
     'accepted',
     'A client signed a proposal',
-    'Sent when a client signs the proposal: the moment to start a delivery workflow.',
+    'Sent when a client signs the proposal, for example to start the work.',
   ),
   'proposal.rejected': proposalEvent(
     'rejected',
     'A client rejected a proposal',
-    'This version is final; a revision is a new version.',
+    'A rejected version is final. A revision creates a new version.',
   ),
 }
 
@@ -151,6 +151,6 @@ export interface ProposalStore extends ListedReads<Proposal, StoredProposal, Pro
 /** The proposal operations. */
 export const proposalOperations: Operations = {
   ...proposalTable,
-  about: 'What the organization offers to do.',
+  about: 'Offers to clients.',
   representation: ProposalSchema,
 }

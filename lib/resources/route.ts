@@ -112,7 +112,7 @@ export function routesOf(
     operationId: `list${capital(many)}`,
     scope: `${many}:read`,
     summary: `List ${many}`,
-    description: ['The newest', many, 'of the organization, newest first.', note ?? ''].join(' ').trim(),
+    description: [`Returns the organization's ${many}, newest first.`, note ?? ''].join(' ').trim(),
     about,
     idKind,
     admitAndList: (request, asked) => store.admitAndList(request, asked),

@@ -5,26 +5,26 @@ import { eventType } from '../writes/event-envelope.ts'
 
 // --- Events (section 6 of the spec) ---
 
-const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
+const ticketId = field.prose(64, 'ID of the ticket.', 'tic_1042')
 
 /** Support events by type. */
 export const supportEvents = {
   'support.ticket_created': eventType(
     'A support ticket was opened',
-    'Carries the subject and the status of the ticket.',
+    "Includes the ticket's subject and status.",
     {
       ticketId,
-      subject: field.prose(500, 'The subject of the ticket.', 'Cannot download my invoice'),
-      status: field.word('The status of the ticket.', 'open'),
+      subject: field.prose(500, 'Subject of the ticket.', 'Cannot download my invoice'),
+      status: field.word('Status of the ticket.', 'open'),
     },
   ),
   'support.ticket_status_changed': eventType(
-    'A support ticket changed its status',
-    'Carries the new status and the previous status.',
+    'The status of a support ticket changed',
+    'Includes the new and the previous status.',
     {
       ticketId,
-      status: field.word('The new status.', 'resolved'),
-      previousStatus: field.word('The previous status.', 'open'),
+      status: field.word('New status.', 'resolved'),
+      previousStatus: field.word('Previous status.', 'open'),
     },
   ),
 }

@@ -159,7 +159,7 @@ describe('openapi statuses (specification, section 7)', () => {
   test("the platform's rejections are mentioned under errors if and only if the host has onRequest", () => {
     const errorsOf = (document: typeof openapi): string =>
       /^## Errors$(.*?)^## /ms.exec(guideOf(document))?.[1] ?? assert.fail('no section Errors')
-    const sentence = /The platform may also reject a request by rules of its own/
+    const sentence = /The platform can also reject requests by its own rules/
     assert.match(errorsOf(build({ onRequest: () => null })), sentence)
     assert.doesNotMatch(errorsOf(openapi), sentence)
   })
@@ -168,14 +168,14 @@ describe('openapi statuses (specification, section 7)', () => {
 describe('openapi limits (specification, section 8)', () => {
   test('the table of limits contains all limits of the specification, with those of fields from their schemas', () => {
     const rows = [
-      ...['| `limit` of a list | 1 to 200, default 50 |', '| request body | 65536 bytes |'],
-      '| `Idempotency-Key` | 1 to 200 visible ASCII characters; replayed for 7 days |',
+      ...['| `limit` | 1 to 200; defaults to 50 |', '| Request body | 65536 bytes |'],
+      '| `Idempotency-Key` | 1 to 200 visible ASCII characters; stored for 7 days |',
       ...['name', 'category', 'city', 'email', 'phone'].map((name, index) => {
         const lengths = ['2 to 150', 'up to 80', 'up to 80', 'up to 254', 'up to 30']
-        return `| \`${name}\` of CreateClientInput | ${lengths[index]} characters |`
+        return `| \`${name}\` in CreateClientInput | ${lengths[index]} characters |`
       }),
-      ...['| attempt of a webhook | 10 seconds |', '| age of a webhook’s signature | 300 seconds |'],
-      '| attempts of a webhook | 5, with delays of 30, 60, 120 and 240 seconds |',
+      ...['| Webhook timeout | 10 seconds per attempt |', '| Webhook signature | valid for 300 seconds |'],
+      '| Webhook attempts | 5, with delays of 30, 60, 120 and 240 seconds |',
     ]
     for (const row of rows) assert.ok(guideOf(openapi).split('\n').includes(row), row)
   })
@@ -189,7 +189,7 @@ describe('openapi limits (specification, section 8)', () => {
     )
     assert.match(
       guideOf(build({ rateLimit: limits })),
-      /5 requests per second with bursts of 10 .*50 requests per second with bursts of 100 /s,
+      /5 requests per second with bursts of 10, .*50 requests per second with bursts of 100\. /s,
     )
   })
 
@@ -207,10 +207,12 @@ describe('openapi document', () => {
       ['3.1.0', 'Business API', '1.0.0'],
     )
     for (const topic of [
-      'Authentication and scopes',
-      'Paging and sync',
+      'Authentication',
+      'Pagination',
+      'Syncing',
       'Errors',
-      'Idempotency',
+      'Idempotent requests',
+      'Rate limits',
       'Limits',
       'Webhooks',
     ]) {
@@ -336,9 +338,9 @@ describe('openapi document', () => {
   test("the document covers what a program that can't see the settings page needs: paging, sync, no filters, no deletion, businessId", () => {
     for (const [method, path] of reads) {
       const { description } = operation(method, path)
-      assert.match(description, /`Link`.*`updatedSince`.*Nothing filters by status or name/)
+      assert.match(description, /`Link`.*`updatedSince`.*Lists can't be filtered by status or name/)
     }
-    assert.match(guideOf(openapi), /no operation changes or deletes a record/)
+    assert.match(guideOf(openapi), /it can't update or delete them/)
     assert.match(
       schema('CreateLeadInput').properties?.businessId?.description ?? '',
       /`business\.id` of a client/,
