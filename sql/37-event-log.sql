@@ -108,6 +108,7 @@ declare
   next_id text;
   ids text[] := '{}';
   types text[] := '{}';
+  subject_ids text[] := '{}';
   only_endpoint_ids text[] := '{}';
   delivery_prefixes text[] := '{}';
 begin
@@ -121,14 +122,15 @@ begin
 
   if $8 is null then
     open found_events for
-      select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+      select e.id, e.type, e.subject_id, e.only_endpoint_id, e.delivery_prefix from business_api.events e
        where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
          and (e.organization_id, e.delivery_prefix) >= ($1, $3) and (e.organization_id, e.delivery_prefix) < ($1, end_place)
        order by e.organization_id desc, e.delivery_prefix desc
        limit $7;
   else
     open found_events for
-      select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events_of_subject($1, $8) e
+      select e.id, e.type, e.subject_id, e.only_endpoint_id, e.delivery_prefix
+        from business_api.events_of_subject($1, $8) e
        where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
        order by e.delivery_prefix desc
        limit $7;
@@ -144,6 +146,7 @@ begin
       end if;
       ids := ids || event.id;
       types := types || event.type;
+      subject_ids := subject_ids || event.subject_id;
       only_endpoint_ids := only_endpoint_ids || event.only_endpoint_id;
       delivery_prefixes := delivery_prefixes || event.delivery_prefix;
     end if;
@@ -167,10 +170,11 @@ begin
     select json_build_object('events', coalesce(json_agg(json_build_object(
              'id', listed.id, 'type', listed.type,
              'createdAt', to_char(business_api.published_at(listed.prefix) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-             'onlyEndpointId', listed.only_endpoint_id, 'deliveries', coalesce(counted.deliveries, '{}')
+             'subjectId', listed.subject_id, 'onlyEndpointId', listed.only_endpoint_id,
+             'deliveries', coalesce(counted.deliveries, '{}')
            ) order by listed.place), '[]'), 'next', next_id)::text
-      from unnest(ids, types, only_endpoint_ids, delivery_prefixes) with ordinality
-             as listed (id, type, only_endpoint_id, prefix, place)
+      from unnest(ids, types, subject_ids, only_endpoint_ids, delivery_prefixes) with ordinality
+             as listed (id, type, subject_id, only_endpoint_id, prefix, place)
       left join counted on counted.event_id = listed.id
   );
 end
@@ -190,7 +194,7 @@ begin
              'place', event.delivery_prefix, 'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
            ) order by event.delivery_prefix), '[]')::text
       from (
-        select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+        select e.id, e.type, e.subject_id, e.only_endpoint_id, e.delivery_prefix from business_api.events e
          where e.delivery_prefix > $2
            and (e.organization_id, e.delivery_prefix) > ($1, $2) and (e.organization_id, e.delivery_prefix) < ($1, '~')
          order by e.organization_id, e.delivery_prefix

@@ -20,10 +20,10 @@ export async function createDemoKeys(store: BusinessApiStore, organizationId: st
   const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
   const expiresAt = new Date(Date.now() - DAY_MS / 2)
   const [all, readOnly, revoked, expired] = await Promise.all([
-    apiKeys.create(organizationId, { name: 'Everything', scopes: SCOPES }),
-    apiKeys.create(organizationId, { name: 'Read only', scopes: readScopes }),
-    apiKeys.create(organizationId, { name: 'Revoked', scopes: SCOPES }),
-    yesterday.apiKeys.create(organizationId, { name: 'Expired', scopes: SCOPES, expiresAt }),
+    apiKeys.create(organizationId, { name: 'Website', scopes: SCOPES }),
+    apiKeys.create(organizationId, { name: 'Reporting', scopes: readScopes }),
+    apiKeys.create(organizationId, { name: 'Zapier', scopes: SCOPES }),
+    yesterday.apiKeys.create(organizationId, { name: 'Old ERP export', scopes: SCOPES, expiresAt }),
   ])
   await apiKeys.revoke(organizationId, revoked.id)
   return { all: all.key, readOnly: readOnly.key, revoked: revoked.key, expired: expired.key }

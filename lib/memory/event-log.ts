@@ -58,8 +58,9 @@ function shownRecord({ id, type, body }: EventRecord): EventRecord {
   return { id, type, body }
 }
 
-function show({ record: { id, type }, publishedAt, deliveries, onlyEndpointId }: StoredEvent): LoggedEvent {
+function show({ record, publishedAt, deliveries, onlyEndpointId }: StoredEvent): LoggedEvent {
+  const { id, type, subjectId = null } = record
   const counts: Partial<Record<DeliveryState, number>> = {}
   for (const { state } of deliveries) counts[state] = (counts[state] ?? 0) + 1
-  return { id, type, createdAt: toTimestamp(publishedAt), onlyEndpointId, deliveries: counts }
+  return { id, type, createdAt: toTimestamp(publishedAt), subjectId, onlyEndpointId, deliveries: counts }
 }

@@ -27,7 +27,7 @@ export function createEventLogStore(database: Database): EventLogStore {
             select
               event.id, event.type,
               ${isoTimestamp(sql, 'business_api.published_at(event.delivery_prefix)')} as "createdAt",
-              event.only_endpoint_id as "onlyEndpointId", event.body,
+              event.subject_id as "subjectId", event.only_endpoint_id as "onlyEndpointId", event.body,
               (
                 select coalesce(pg_catalog.json_agg(delivery.state), '[]')
                 from ${deliveriesOfOne(sql, 'event')} as delivery

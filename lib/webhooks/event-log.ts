@@ -7,6 +7,8 @@ export interface LoggedEvent {
   readonly type: string
   /** When the event was published, by the store's clock. The body's `createdAt` is by the publisher's clock. */
   readonly createdAt: string
+  /** ID of the record that the event is about, or `null` if there is none. See `EventRecord.subjectId`. */
+  readonly subjectId: string | null
   /** For backfill events, the one endpoint the event is sent to. Otherwise `null`. */
   readonly onlyEndpointId: string | null
   /** Number of deliveries in each state. Empty if no endpoint was subscribed to the event. */

@@ -266,7 +266,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await page.keyboard.type('grace@example.com')
     await page.keyboard.press('Enter')
     await page.waitForURL('**action=endpoint.disabled&actor=grace**')
-    await page.waitForFunction(() => document.querySelectorAll('.ba-log li').length === 1)
+    await page.waitForFunction(() => document.querySelectorAll('.ba-log tbody tr').length === 1)
     await choose(page, '#period', 'Last')
     await page.waitForURL('**period=**')
     await press(page, '[data-clear]')

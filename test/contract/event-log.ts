@@ -131,7 +131,7 @@ function testLists(harness: StoreHarness): void {
       const alone = await tenant.publish()
       await tenant.insertEndpoint()
       await tenant.insertEndpoint()
-      const sent = await tenant.publish()
+      const sent = await tenant.publish({ subjectId: 'inv_1' })
       const { deliveries } = await claim(tenant)
       await writeResults(tenant, [success(deliveries[0] ?? assert.fail())])
       const counts = { delivered: 1, sending: 1 }
@@ -141,8 +141,8 @@ function testLists(harness: StoreHarness): void {
         return event
       })
       assert.deepEqual(shown, [
-        { id: sent.id, type: sent.type, onlyEndpointId: null, deliveries: counts },
-        { id: alone.id, type: alone.type, onlyEndpointId: null, deliveries: {} },
+        { id: sent.id, type: sent.type, subjectId: 'inv_1', onlyEndpointId: null, deliveries: counts },
+        { id: alone.id, type: alone.type, subjectId: null, onlyEndpointId: null, deliveries: {} },
       ])
       assert.deepEqual(await get(tenant.id, sent.id), { ...listed[0], body: sent.body })
       assert.equal(await get(tenant.id, 'unknown'), null)

@@ -141,7 +141,7 @@ test('POST /deliveries/:id/redeliver and cancel act once, and show the present s
   )
   const again = await under.post(`/deliveries/${id}/redeliver`, {})
   assert.equal(again.status, 409)
-  assert.match(again.words, /still in progress.*Status Pending.*ada@example\.com resent delivery/)
+  assert.match(again.words, /still in progress.*Status Pending.*Resent delivery.*ada@example\.com/)
   assert.equal(
     (await under.submit(`/deliveries/${id}/cancel`, {})).location,
     `${BASE}/deliveries/${id}?done=cancelled`,
@@ -189,7 +189,7 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
   assert.equal(status, 200)
   assert.match(words, /3 deliveries queued/)
-  assert.match((await under.get('/audit')).words, /resent failed deliveries \(3 deliveries\)/)
+  assert.match((await under.get('/audit')).words, /Resent failed deliveries \(3 deliveries\)/)
   assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['failed', 'skipped'] }), 2)
 })
 

@@ -205,7 +205,7 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
     ['Changed', ['X-Keep', 'X-Replace', 'X-New']],
   )
   const { words } = await under.get(`/audit?subject=${id}`)
-  assert.match(words, /ada@example\.com updated endpoint Changed \(description, headers\)/)
+  assert.match(words, /Updated endpoint “Changed” \(description, headers\) Filter ada@example\.com/)
 })
 
 for (const { choice, text, value, fact } of TEXTS) {

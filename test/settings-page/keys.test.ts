@@ -35,7 +35,7 @@ test('POST /keys/new makes a key with the chosen name, scopes and expiry, and sh
   for (const path of ['/keys', `/keys/${key?.id}`, '/audit']) {
     assert.doesNotMatch((await under.get(path)).text, KEY)
   }
-  assert.match((await under.get(`/keys/${key?.id}`)).words, /ada@example\.com created API key Website/)
+  assert.match((await under.get(`/keys/${key?.id}`)).words, /Created API key “Website” ada@example\.com/)
 })
 
 test('POST /keys/new shows a call that the new key may make', async () => {
@@ -103,7 +103,7 @@ test('POST /keys/:id/edit gives the key another name, with an entry in the audit
   const { status, location } = await under.submit(`/keys/${id}/edit`, { name: 'Web "shop"' })
   assert.deepEqual([status, location], [303, `${BASE}/keys/${id}?done=renamed`])
   const { words } = await under.get(`/keys/${id}?done=renamed`)
-  assert.match(words, /API key renamed.*ada@example\.com renamed API key Web "shop"/)
+  assert.match(words, /API key renamed.*Renamed API key “Web "shop"” ada@example\.com/)
   assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).name, 'Web "shop"')
 })
 

@@ -16,14 +16,18 @@ test('GET /events finds the events of a record and of a type, also those that no
   await tell(ORGANIZATION, 'invoice.paid', { invoiceId: 'inv_2', number: 'INV-2' })
   await tell(ORGANIZATION, 'project.completed', { projectId: 'proj_1', name: 'Site' })
   const all = await under.get('/events')
-  assert.match(all.words, /project\.completed None evt_\w+ .*invoice\.paid None/)
+  assert.match(all.words, /project\.completed Project proj_1 None evt_\w+ .*invoice\.paid Invoice inv_2 None/)
   assert.equal(all.text.match(/<th scope="row">/g)?.length, 3)
   const one = await under.get('/events?record=inv_1')
   assert.equal(one.text.match(/<th scope="row">/g)?.length, 1)
   assert.match(one.text, /name="record"[^>]* value="inv_1"/)
   const [, path = ''] = /href="[^"]*(\/events\/evt_\w+)"/.exec(one.text) ?? []
   const { words } = await under.get(path)
-  assert.match(words, /Payload \{ "id": "evt_.*"invoiceId": "inv_1".*No endpoint received this event\./)
+  assert.match(one.text, /<td><a href="[^"]*\/events\?record=inv_1">Invoice <code>inv_1<\/code><\/a>/)
+  assert.match(
+    words,
+    /Record Invoice inv_1 Payload \{ "id": "evt_.*"invoiceId": "inv_1".*No endpoint received this event\./,
+  )
   assert.equal((await under.get('/events?type=project.completed')).text.match(/<th scope="row">/g)?.length, 1)
   assert.match(
     (await under.get('/events?record=inv_3')).words,

@@ -64,8 +64,9 @@ function localize(time) {
   const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
   // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
-  if (time.closest('td')) time.textContent = relative(at, lang, 'narrow')
-  else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang, 'long')].join(' · ')
+  if (time.closest('.ba-log')) time.textContent = exact
+  else if (time.closest('td')) time.textContent = relative(at, lang, 'narrow')
+  else time.textContent = [exact, relative(at, lang, 'long')].join(' · ')
 }
 
 /** @type {(at: Date, lang: string | undefined, style: 'narrow' | 'long') => string} */

@@ -2,7 +2,6 @@ import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../access/a
 import { isStorable } from '../../base/fields.ts'
 import { isIdOf } from '../../base/ids.ts'
 import type { Page } from '../../base/page.ts'
-import { capital } from '../../resources/route.ts'
 import type { AuditQuery } from '../../settings/audit.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readId } from '../form-values.ts'
@@ -10,6 +9,7 @@ import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { buttonLink, pageLinks, quietLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
+import { type Column, table } from '../views/table.ts'
 import { nameOf } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
@@ -32,7 +32,7 @@ export async function show(context: Context): Promise<ScreenPage> {
 ${logFilterForm(context, '/audit', FIELDS, texts, null, only)}
 ${
   data.length > 0
-    ? entryList(context, data, names)
+    ? entryTable(context, data, names)
     : isFiltered(texts)
       ? empty(t`No entries match these filters.`, buttonLink(link('/audit'), t`Clear filters`))
       : empty(t`No activity yet. Changes to API keys, endpoints and deliveries appear here.`)
@@ -64,8 +64,7 @@ const FIELDS: readonly FilterField<AuditFilter>[] = [
   {
     name: 'action',
     label: (t) => t`Action`,
-    choices: ({ t }) =>
-      AUDIT_ACTIONS.map((action) => ({ value: action, text: capital(actionText(t, action)) })),
+    choices: ({ t }) => AUDIT_ACTIONS.map((action) => ({ value: action, text: ACTIONS[action](t) })),
     read: (text) => AUDIT_ACTIONS.filter((action) => action === text).map((action) => ({ action })),
   },
   {
@@ -95,70 +94,72 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   const { data, next } = await recentChanges(context, subjectId)
   if (data.length === 0) return null
   return html`<h2 id="changes">${t`Activity`}</h2>
-${entryList(context, data, null)}
+${entryTable(context, data, null)}
 ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`View all activity`}</a></p>`}`
 }
 
 /**
- * Renders audit entries as sentences, newest first.
+ * Renders audit entries, newest first.
  *
  * @param names names of subjects by ID; `null` on a page about a single subject
  */
-function entryList(
+function entryTable(
   context: Context,
   entries: readonly AuditEntry[],
   names: ReadonlyMap<string, string> | null,
 ): Html {
   const { t, format } = context
-  return html`<ul class="ba-log">
-${entries.map(
-  (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
-    entry.actor === null ? t`System` : entry.actor
-  }</strong> ${sentence(context, entry, names)}</span></li>
-`,
-)}</ul>`
+  const columns: readonly Column<AuditEntry>[] = [
+    { head: t`Action`, cell: (entry) => sentence(context, entry, names) },
+    { head: t`Actor`, width: 'large', cell: ({ actor }) => actor ?? t`System` },
+    { head: t`Time`, width: 'large', cell: ({ at }) => format.time(at) },
+  ]
+  return table(
+    t`Activity`,
+    columns.map((column) => ({ ...column, isHeadShown: false })),
+    entries,
+    'ba-table ba-lines ba-log',
+  )
 }
 
-/** Returns an action as text, for example `disabled endpoint`. */
-function actionText(t: Texts, action: AuditAction): string {
-  return VERBS[action]?.(t) ?? action
+/** The actions' texts, to which {@link sentence} adds the subject. */
+const ACTIONS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
+  'api_key.created': (t) => t`Created API key`,
+  'api_key.imported': (t) => t`Imported API key`,
+  'api_key.updated': (t) => t`Renamed API key`,
+  'api_key.revoked': (t) => t`Revoked API key`,
+  'api_key.rotated': (t) => t`Rotated API key`,
+  'rate_limit.set': (t) => t`Changed rate limit`,
+  'endpoint.registered': (t) => t`Created endpoint`,
+  'endpoint.updated': (t) => t`Updated endpoint`,
+  'endpoint.paused': (t) => t`Paused endpoint`,
+  'endpoint.resumed': (t) => t`Resumed endpoint`,
+  'endpoint.disabled': (t) => t`Disabled endpoint`,
+  'endpoint.enabled': (t) => t`Enabled endpoint`,
+  'endpoint.removed': (t) => t`Deleted endpoint`,
+  'endpoint.secret_rotated': (t) => t`Rotated signing secret`,
+  'endpoint.test_sent': (t) => t`Sent test event`,
+  'endpoint.backfilled': (t) => t`Backfilled endpoint`,
+  'delivery.redelivered': (t) => t`Resent delivery`,
+  'deliveries.recovered': (t) => t`Resent failed deliveries`,
+  'delivery.cancelled': (t) => t`Cancelled delivery`,
+  'events.purged': (t) => t`Deleted old events`,
+  'payment.reversed': (t) => t`Reversed payment`,
 }
 
-const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
-  'api_key.created': (t) => t`created API key`,
-  'api_key.imported': (t) => t`imported API key`,
-  'api_key.updated': (t) => t`renamed API key`,
-  'api_key.revoked': (t) => t`revoked API key`,
-  'api_key.rotated': (t) => t`rotated API key`,
-  'rate_limit.set': (t) => t`set rate limit`,
-  'endpoint.registered': (t) => t`created endpoint`,
-  'endpoint.updated': (t) => t`updated endpoint`,
-  'endpoint.paused': (t) => t`paused endpoint`,
-  'endpoint.resumed': (t) => t`resumed endpoint`,
-  'endpoint.disabled': (t) => t`disabled endpoint`,
-  'endpoint.enabled': (t) => t`enabled endpoint`,
-  'endpoint.removed': (t) => t`deleted endpoint`,
-  'endpoint.secret_rotated': (t) => t`rotated signing secret`,
-  'endpoint.test_sent': (t) => t`sent test event`,
-  'endpoint.backfilled': (t) => t`backfilled existing records`,
-  'delivery.redelivered': (t) => t`resent delivery`,
-  'deliveries.recovered': (t) => t`resent failed deliveries`,
-  'delivery.cancelled': (t) => t`cancelled delivery`,
-  'events.purged': (t) => t`purged old events`,
-  'payment.reversed': (t) => t`reversed payment`,
-}
-
-/** Renders an entry as a sentence: `created API key Website`, `sent test event Billing (invoice.paid)`. */
+/** Renders an entry as a sentence: `Created API key “Website”`, `Sent test event “Billing” (invoice.paid)`. */
 function sentence(context: Context, entry: AuditEntry, names: ReadonlyMap<string, string> | null): Content {
   const { t, link } = context
   const { action, details, subjectId } = entry
-  const { name } = details
-  const verb = actionText(t, action)
+  const name = typeof details.name === 'string' && t`“${details.name}”`
+  const isEvent = action === 'delivery.redelivered' && details.eventId !== undefined
+  const text = isEvent ? t`Resent event` : (ACTIONS[action]?.(t) ?? action)
   const more = detailText(t, action, details)
-  if (names === null) return [verb, typeof name === 'string' && ` ${name}`, more !== '' && ` (${more})`]
-  const isOther = typeof name === 'string' && name !== names.get(subjectId)
+  const rest = more !== '' && ` (${more})`
+  if (names === null) return [text, name && ` ${name}`, rest]
+  const isOther = details.name !== undefined && details.name !== names.get(subjectId)
   const subject = subjectOf(context, entry, names)
-  return html`${verb} ${subject}${isOther && ` (${name})`}${more !== '' && ` (${more})`}${subject && html` ${quietLink(link('/audit', { subject: subjectId }), t`Filter`)}`}`
+  return html`${text} ${subject}${isOther && name && ` (${name})`}${rest}${subject && html` ${quietLink(link('/audit', { subject: subjectId }), t`Filter`)}`}`
 }
 
 /** Formats an entry's details, which are names and numbers but never secrets. */
@@ -181,7 +182,7 @@ function detailText(t: Texts, action: AuditAction, details: AuditEntry['details'
 }
 
 function subjectOf(
-  { link, access }: Context,
+  { t, link, access }: Context,
   { subjectId }: AuditEntry,
   names: ReadonlyMap<string, string>,
 ): Content {
@@ -191,9 +192,11 @@ function subjectOf(
     ['key', ['/keys', access.can('keys:read')]],
     ['we', ['/endpoints', access.can('endpoints:read')]],
     ['dlv', ['/deliveries', access.can('deliveries:read')]],
+    ['evt', ['/events', access.can('deliveries:read')]],
   ])
   const [path, isSeen] = paths.get(kind) ?? []
   if (path === undefined) return null
-  const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
+  const name = names.get(subjectId)
+  const id = name === undefined ? html`<code>${subjectId}</code>` : t`“${name}”`
   return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id}`
 }

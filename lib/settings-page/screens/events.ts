@@ -15,6 +15,7 @@ import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
+import { recordLink } from './record-words.ts'
 
 /** `/events`: all events of the organization, including those without deliveries. */
 export async function list(context: Context): Promise<ScreenPage> {
@@ -35,7 +36,8 @@ ${
             cell: ({ id, type }) =>
               /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
           },
-          { head: t`Deliveries`, width: 'large', cell: (event) => countsText(context, event) },
+          { head: t`Record`, cell: ({ subjectId }) => recordLink(context, subjectId) },
+          { head: t`Deliveries`, width: 'medium', cell: (event) => countsText(context, event) },
           { head: t`Event ID`, cell: ({ id }) => html`<code>${id}</code>` },
           {
             head: t`Time`,
@@ -108,13 +110,14 @@ async function showEvent(context: Context, message: Content): Promise<ScreenPage
     settings.events.get(access.organizationId, params.id ?? ''),
     settings.endpoints.list(access.organizationId),
   ])
-  const { id, type, createdAt, onlyEndpointId, body, deliveryLog } = event
+  const { id, type, createdAt, subjectId, onlyEndpointId, body, deliveryLog } = event
   const only = endpoints.find((endpoint) => endpoint.id === onlyEndpointId)
   const offered = endpoints.filter(({ state }) => state !== 'disabled')
   const content = html`${message}
 ${facts([
   [t`Event ID`, html`<code>${id}</code>`],
   [t`Created`, format.time(createdAt)],
+  subjectId === null ? null : [t`Record`, recordLink(context, subjectId)],
   onlyEndpointId === null ? null : [t`Backfill for`, only ? nameFor(access, only) : onlyEndpointId],
 ])}
 <h2>${t`Payload`}</h2>

@@ -1,5 +1,4 @@
 import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
-import type { RateLimit } from '../../access/rate-limit.ts'
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
 import { Refusal } from '../../http/refusal.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
@@ -64,7 +63,7 @@ ${
           {
             head: t`Rate limit`,
             width: 'small',
-            cell: ({ id, rateLimit }) => usageText(context, rateLimit, resets[id] ?? 0),
+            cell: (key) => endOfKey(key, now) === null && usageText(context, key, resets[key.id] ?? 0),
           },
           { head: t`Status`, width: 'small', cell: (key) => keyState(t, key, now) },
         ],
@@ -83,8 +82,8 @@ ${
 }
 
 /** Formats how much of a limit is used; a dash if unknown. @param resetMs time until it is fully available again */
-function usageText({ t, format, keyRateLimit }: Context, own: RateLimit | null, resetMs: number): string {
-  const limit = own ?? keyRateLimit
+function usageText({ t, format, keyRateLimit }: Context, { rateLimit }: ApiKey, resetMs: number): string {
+  const limit = rateLimit ?? keyRateLimit
   if (limit === null) return '–'
   const used = (resetMs * limit.perSecond) / 1000 / limit.burst
   return t`${format.percent(Math.min(1, used))} used`
