@@ -44,7 +44,7 @@ export async function subscribe(
     })
     subscriber.setSecret(path, secret)
   }
-  await register(organizationId, 'The subscriber of the demo', null)
+  await register(organizationId, 'Demo subscriber', null)
   if (!hasPrograms) return
   for (const [name, types] of Object.entries(PROGRAMS))
     await register(`${organizationId}/${name.toLowerCase()}`, name, types)

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Event } from 'business-api-kit'
 import { receiveWebhook } from 'business-api-kit/webhooks'
 
-/** The subscriber of the demo's webhooks. It takes the place of a customer's server. */
+/** The demo's webhook subscriber, in place of a customer's server. */
 export interface Subscriber {
   /** Returns the URL for an endpoint's events. @param path `<organization id>` or `<organization id>/<program>` */
   urlOf(path: string): string

@@ -74,7 +74,7 @@ describe('the demo on a database of the reader', () => {
     assert.equal(page.status, 200)
     assert.match(await page.text(), /Jasmin Digital/)
     const endpoints = await fetch(`${url}/endpoints`)
-    assert.match(await endpoints.text(), /The subscriber of the demo/)
+    assert.match(await endpoints.text(), /Demo subscriber/)
     const [printed] = await inWords.prints(/Settings {4}http:\/\/127\.0\.0\.1:\d+\/settings/)
     assert.ok(printed)
     const rebound = await runCurl(`curl -is '${url}' -H 'Host: evil.example'`)

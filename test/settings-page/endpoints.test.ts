@@ -54,19 +54,19 @@ test('POST /endpoints/new registers an endpoint, and shows the secret once with 
 
   const [, code = ''] = /aria-label="JavaScript"><code>(.*?)<\/code>/s.exec(text) ?? []
   const module = await import(
-    `data:text/javascript,${encodeURIComponent(`${decode(code)}\nexport { isGenuine }`)}`
+    `data:text/javascript,${encodeURIComponent(`${decode(code)}\nexport { verifySignature }`)}`
   )
   const body = '{"id":"evt_1","text":"é"}'
   const headersOf = (key: string, time = Math.floor(Date.now() / 1000)) => ({
     'x-service-signature': signWebhook(body, [key], time),
   })
-  assert.equal(module.isGenuine(body, headersOf(secret), secret), true)
-  assert.equal(module.isGenuine(body, headersOf('whsec_other'), secret), false)
-  assert.equal(module.isGenuine(body, headersOf(secret, 1_700_000_000), secret), false)
-  assert.equal(module.isGenuine(`${body} `, headersOf(secret), secret), false)
+  assert.equal(module.verifySignature(body, headersOf(secret), secret), true)
+  assert.equal(module.verifySignature(body, headersOf('whsec_other'), secret), false)
+  assert.equal(module.verifySignature(body, headersOf(secret, 1_700_000_000), secret), false)
+  assert.equal(module.verifySignature(`${body} `, headersOf(secret), secret), false)
   for (const header of WRONG_HEADERS)
     assert.equal(
-      module.isGenuine(body, header === null ? {} : { 'x-service-signature': header }, secret),
+      module.verifySignature(body, header === null ? {} : { 'x-service-signature': header }, secret),
       false,
     )
 })
@@ -96,14 +96,14 @@ const SAMPLES: Readonly<Record<string, Program>> = {
     'python3',
     [
       '-c',
-      `${code}\nimport os\nheaders = {"X-SERVICE-Signature": os.environ["HEADER"]} if "HEADER" in os.environ else {}\nprint(int(is_genuine(b"{}", headers, os.environ["SECRET"])))`,
+      `${code}\nimport os\nheaders = {"X-SERVICE-Signature": os.environ["HEADER"]} if "HEADER" in os.environ else {}\nprint(int(verify_signature(b"{}", headers, os.environ["SECRET"])))`,
     ],
   ],
   PHP: (code: string) => [
     'php',
     [
       '-r',
-      `error_reporting(E_ALL); set_error_handler(function ($number, $text) { throw new ErrorException($text); });\n${code.replace("file_get_contents('php://input')", "'{}'")}\nif (getenv('HEADER') !== false) $_SERVER['HTTP_X_SERVICE_SIGNATURE'] = getenv('HEADER');\necho (int) is_genuine(getenv('SECRET'));`,
+      `error_reporting(E_ALL); set_error_handler(function ($number, $text) { throw new ErrorException($text); });\n${code.replace("file_get_contents('php://input')", "'{}'")}\nif (getenv('HEADER') !== false) $_SERVER['HTTP_X_SERVICE_SIGNATURE'] = getenv('HEADER');\necho (int) verify_signature(getenv('SECRET'));`,
     ],
   ],
 }

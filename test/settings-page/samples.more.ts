@@ -122,13 +122,13 @@ ${code}
 func main() {
 	for _, header := range strings.Split(os.Getenv("HEADERS"), "\\n") {
 		request := &http.Request{Header: http.Header{"X-Service-Signature": {header}}}
-		fmt.Println(isGenuine(request, []byte("{}"), os.Getenv("SECRET")))
+		fmt.Println(verifySignature(request, []byte("{}"), os.Getenv("SECRET")))
 	}
 }
 `,
   Ruby: (code: string) => `${code}
-ENV['HEADERS'].split("\\n", -1).each { |header| puts genuine?('{}', { 'X-SERVICE-Signature' => header }, ENV['SECRET']) }
-puts genuine?('{}', {}, ENV['SECRET'])
+ENV['HEADERS'].split("\\n", -1).each { |header| puts valid_signature?('{}', { 'X-SERVICE-Signature' => header }, ENV['SECRET']) }
+puts valid_signature?('{}', {}, ENV['SECRET'])
 `,
 } as const
 

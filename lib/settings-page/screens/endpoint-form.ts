@@ -153,7 +153,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
   if (error.code !== INVALID_INPUT || error.cause || error.fields.includes('id')) throw error
   const known: Problems = {
     url: t`Enter a publicly accessible HTTPS URL on port 443 or 1024 and above`,
-    headers: t`Enter unique header names with visible ASCII values, and none that the service sets itself`,
+    headers: t`Header names must be unique and not reserved; values must be visible ASCII characters`,
     description: t`Enter a valid description`,
     wants: t`Select events from the list`,
   }
@@ -189,7 +189,7 @@ ${radios(
   wish.wants,
   typeList(context, wish),
 )}
-<div class="ba-field">${checkbox({ name: 'standardWebhooks', value: 'yes', checked: wish.standardWebhooks }, t`Also send Standard Webhooks headers`)}</div>
+<div class="ba-field">${checkbox({ name: 'standardWebhooks', value: 'yes', checked: wish.standardWebhooks }, t`Include Standard Webhooks headers`)}</div>
 ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent with each event. Values are encrypted and can't be viewed again.`, problems }, headerFields(context, wish))}`,
   html`<button class="ba-button ba-button-main">${isNew ? t`Create endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
 )}`

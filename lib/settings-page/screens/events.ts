@@ -36,8 +36,8 @@ ${
             cell: ({ id, type }) =>
               /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
           },
-          { head: t`Record`, cell: ({ subjectId }) => recordLink(context, subjectId) },
           { head: t`Deliveries`, width: 'medium', cell: (event) => countsText(context, event) },
+          { head: t`Record`, cell: ({ subjectId }) => recordLink(context, subjectId) },
           { head: t`Event ID`, cell: ({ id }) => html`<code>${id}</code>` },
           {
             head: t`Time`,

@@ -149,7 +149,7 @@ function judge(
     ...(expiresAt === undefined && {
       [isDate ? 'date' : 'expiry']: isDate ? t`Enter a future date` : t`Select an expiration`,
     }),
-    ...(rateLimit === undefined && { perSecond: t`Enter two positive numbers, such as 5 and 50` }),
+    ...(rateLimit === undefined && { perSecond: t`Enter a positive rate and burst, such as 5 and 50` }),
   }
 }
 

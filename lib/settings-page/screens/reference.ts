@@ -46,11 +46,11 @@ export function showOperation(context: Context): ScreenPage {
   const isWebhook = method === null
   const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
 ${prose(description)}
-${!isWebhook && callCode(t, callOf(operation, reference), '…')}
+${!isWebhook && callCode(t, callOf(operation, reference), 'YOUR_API_KEY')}
 ${parameterTable(context, operation)}
-${body?.schema && html`<h2>${isWebhook ? t`Fields` : t`Request body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
+${body?.schema && html`<h2>${isWebhook ? t`Payload` : t`Request body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
 ${isWebhook && body && html`<h2>${t`Example`}</h2>${codeBlock(t, JSON.stringify(body.example, null, 2), t`Example`)}`}
-<h2>${isWebhook ? t`Your response` : t`Responses`}</h2>
+<h2>${t`Responses`}</h2>
 ${answers.map(([status, answer]) => {
   const media = answer.content?.['application/json']
   const title = html`<strong>${status === 'default' ? t`Other` : status}</strong>`

@@ -23,7 +23,7 @@ ${blocks.map(([name, code], index) =>
 function node(header: string): string {
   return `import { createHmac, timingSafeEqual } from 'node:crypto'
 
-function isGenuine(rawBody, headers, secret) {
+function verifySignature(rawBody, headers, secret) {
   const parts = (headers['${header.toLowerCase()}'] ?? '').split(',').map((part) => part.split('='))
   const time = parts.find(([name]) => name === 't')?.[1] ?? ''
   const expected = createHmac('sha256', secret).update(\`\${time}.\`).update(rawBody).digest()
@@ -38,7 +38,7 @@ function isGenuine(rawBody, headers, secret) {
 function python(header: string): string {
   return `import hashlib, hmac, time
 
-def is_genuine(raw_body: bytes, headers, secret: str) -> bool:
+def verify_signature(raw_body: bytes, headers, secret: str) -> bool:
     parts = [part.partition("=")[::2] for part in headers.get("${header}", "").split(",")[:16]]
     sent = next((value for name, value in parts if name == "t"), "")
     if not (sent.isdecimal() and len(sent) < 12):
@@ -50,7 +50,7 @@ def is_genuine(raw_body: bytes, headers, secret: str) -> bool:
 
 function php(header: string): string {
   const key = `HTTP_${header.toUpperCase().replaceAll('-', '_')}`
-  return `function is_genuine(string $secret): bool {
+  return `function verify_signature(string $secret): bool {
     $body = file_get_contents('php://input');
     $header = array_slice(explode(',', $_SERVER['${key}'] ?? ''), 0, 16);
     $parts = array_map(fn($part) => array_pad(explode('=', $part, 2), 2, ''), $header);
@@ -65,7 +65,7 @@ function php(header: string): string {
 }
 
 function go(header: string): string {
-  return `func isGenuine(r *http.Request, body []byte, secret string) bool {
+  return `func verifySignature(r *http.Request, body []byte, secret string) bool {
 	var sent string
 	var signatures []string
 	for _, part := range strings.Split(r.Header.Get("${header}"), ",") {
@@ -96,7 +96,7 @@ function go(header: string): string {
 function ruby(header: string): string {
   return `require 'openssl'
 
-def genuine?(raw_body, headers, secret)
+def valid_signature?(raw_body, headers, secret)
   parts = headers.fetch('${header}', '').split(',').first(16).map { |part| part.split('=', 2) }
   sent = parts.find { |name, _| name == 't' }&.last.to_s
   return false unless sent.match?(/\\A\\d{1,11}\\z/) && (Time.now.to_i - sent.to_i).abs < 300
