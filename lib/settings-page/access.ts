@@ -2,7 +2,7 @@ import { type KeyScope, SCOPES } from '../access/scopes.ts'
 import { isStorable } from '../base/fields.ts'
 import { type Names, rejectUnknown } from '../base/options.ts'
 
-/** All abilities that a member of an organization can have on the page. */
+/** The permissions that you can give a person on the page. */
 export const ABILITIES = [
   'keys:read',
   'keys:write',
@@ -63,6 +63,8 @@ const NAMES: Names<Access> = {
 }
 
 /**
+ * Validates the result of `authorize` and applies defaults.
+ *
  * @param scopes the service's scopes
  * @throws `TypeError` if the access is invalid; the message contains none of its values
  */

@@ -25,9 +25,9 @@ export interface Context {
   readonly form: FormFields
   /** Hidden fields that every form in the response must include. */
   readonly stamp: Readonly<Record<string, string>>
-  /** The fields that an update passes as `replaces`, so it can't overwrite a later change. */
+  /** Fields for an update's `replaces`, which prevents it from overwriting a later change. */
   readonly seen: Seen
-  /** Whether the record has changed since the submitted form was rendered. */
+  /** `true` if the record has changed since the submitted form was rendered. */
   readonly isStale: boolean
   readonly newId: Ids
   /** `null` if the `api` option is not set. */
@@ -38,7 +38,7 @@ export interface Context {
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }
 
-/** The fields of a record that an update compares. Empty if the path has no such record. */
+/** Fields of a record that an update compares. Empty if the path has no record. */
 export type Seen = Partial<Pick<ApiKey, 'name'> & Pick<WebhookEndpoint, 'version'>>
 
 /** The parts of the context used by the layout. */

@@ -11,7 +11,7 @@ export interface Assets {
   pathsBelow(basePath: string): AssetPaths
 }
 
-/** @param themeCss rules after those of the built-in stylesheet */
+/** Creates the two files. @param themeCss CSS rules to append to the built-in stylesheet */
 export function createAssets(themeCss: string): Assets {
   const css = STYLESHEET + themeCss
   const stylesheet = `/-/settings.${hashOf(css)}.css`

@@ -28,8 +28,7 @@ import { type FoundRoute, findRoute, type WrongMethod } from './routes.ts'
 import { showFailure } from './screens/failure.ts'
 import { createTexts } from './texts.ts'
 
-// An interface because this gives the result's type a name in the declarations of hosts.
-/** The page's request handler for node:http, Express and fetch. */
+/** The page's request handler for node:http, Express and fetch. An interface, so that your declarations name this type. */
 export interface SettingsPage extends Mounted {}
 
 /**
@@ -104,7 +103,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if (typeof given === 'object' && 'redirect' in given) {
       check(Object.keys(given).length === 1, 'it must be the redirect alone, or an access')
-      // The script would follow the redirect and show a page that doesn't answer the form.
+      // The script would follow the redirect and show the sign-in page as the form's result.
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
@@ -122,7 +121,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     const form = isPost ? await readForm(request, FORM_BYTES_MAX) : new Map()
     const frame = frameOf(exchange)
     const foreign = foreignForm(form, frame)
-    // This must run before the check of abilities, which belong to the other organization.
+    // Before abilities are checked, because they belong to the session's organization and not to the form's.
     if (foreign !== null) return reply(foreign, exchange)
     const { access } = exchange
     const route = allowed(found, access)
@@ -147,7 +146,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
       return reply(await route.show(context), exchange)
     }
     return await show().catch((error) => {
-      // Another save of the same version came first, so the form is now stale.
+      // Another change was saved first, so the form is now stale.
       if (isPost && error instanceof BusinessApiError && error.code === INVALID_STATE) return show()
       throw error
     })
@@ -224,7 +223,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
   }
 }
 
-/** Without the read ability, the path doesn't exist. Without the write ability, the action is rejected. */
+/** Returns the route if the person may use it. @throws `Refusal` 404 without the read ability, 403 without the write ability */
 function allowed(route: FoundRoute | WrongMethod | null, access: ResolvedAccess): FoundRoute {
   if (route === null) throw new Refusal(404, 'no such path')
   if ('allow' in route) throw new Refusal(405, 'wrong method', { Allow: route.allow })

@@ -19,7 +19,7 @@ export interface Format {
   interval(iso: string, unit: 'hour' | 'day' | 'dayHour'): string
 }
 
-/** @param timeZone an IANA name */
+/** Creates the functions for a language and time zone. @param timeZone an IANA name */
 export function createFormat(locale: string, timeZone: string): Format {
   const dates = new Intl.DateTimeFormat(locale, {
     year: 'numeric',

@@ -12,7 +12,7 @@ export interface SettingsPageRequest<Raw = unknown> {
   readonly method: string
   /** The path and query string as sent. */
   readonly url: string
-  /** Your `IncomingMessage` or `Request`, where middleware stores sessions. Typed by you: `PageRequest<Request>`. */
+  /** Your `IncomingMessage` or `Request`, where middleware stores sessions. Set its type by `SettingsPageRequest<Request>`. */
   readonly raw: Raw
   /**
    * Returns a header's value; `undefined` if absent.
@@ -119,7 +119,7 @@ const NAMES: Names<SettingsPageOptions> = {
   ids: true,
 }
 
-/** @throws `TypeError` naming the invalid option */
+/** Validates the options and applies defaults. @throws `TypeError` naming the invalid option */
 export function readOptions(options: SettingsPageOptions): ResolvedOptions {
   rejectUnknown(options, NAMES)
   const { clock = Date.now, theme = {}, texts = {}, frameAncestors = 'none' } = options

@@ -65,11 +65,10 @@ export interface Reference {
   resolve(schema: Schema): Schema
 }
 
-/** @param api the API handler; without it, there is no reference */
+/** Creates a function that reads the API's document on first use. Returns `null` without an API. */
 export function createReference(api: { describe(): object } | undefined): (() => Reference) | null {
   if (api === undefined) return null
   let reference: Reference | undefined
-  // Built by the first page that needs it.
   return () => {
     reference ??= readReference(api.describe() as Document)
     return reference
@@ -87,7 +86,7 @@ interface RawOperation {
 }
 
 interface Document {
-  /** The `Guide` tag describes authentication, lists, errors, limits and webhooks. */
+  /** The tag `Guide` is the introduction: authentication, pagination, errors, rate limits and webhooks. */
   readonly tags?: readonly { readonly name?: string; readonly description?: string }[]
   readonly servers?: readonly { readonly url?: string }[]
   readonly paths?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>

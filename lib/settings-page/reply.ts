@@ -20,7 +20,7 @@ export function htmlReply(status: number, body: string, context: ReplyContext): 
   }
 }
 
-/** @param location a path of the page or the URL of the sign-in page */
+/** Creates a redirect. @param location a path of the page or the URL of the sign-in page */
 export function redirectReply(location: string, context: ReplyContext): ApiReply {
   return {
     status: 303,
@@ -60,7 +60,7 @@ export function assetReply(type: string, body: string): ApiReply {
   }
 }
 
-/** @param nonce a nonce to allow in addition to the page's own origin */
+/** Returns the Content-Security-Policy. @param nonce allowed in addition to the page's own origin */
 export function contentSecurityPolicy(frameAncestors: 'none' | 'self', nonce: string | undefined): string {
   const own = nonce === undefined ? "'self'" : `'self' 'nonce-${nonce}'`
   return [

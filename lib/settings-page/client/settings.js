@@ -17,11 +17,11 @@ function say(text) {
   status.textContent = text ?? ''
 }
 
-/** Returns whether a page is of another organization: the session has changed in another tab. @type {(page: Document) => boolean} */
+/** Returns `true` if a page is for another organization, because the session changed in another tab. @type {(page: Document) => boolean} */
 const isForeign = (page) =>
   page.querySelector('[data-status]')?.getAttribute('data-organization') !== words.organization
 
-// --- What every new content gets ---
+// --- New content ---
 
 /** @type {(root: ParentNode) => void} */
 function enhance(root) {
@@ -145,7 +145,7 @@ async function send(form, button) {
   }
 }
 
-/** Puts the answer of a form in the place of the page. @type {(text: string, url: string) => void} */
+/** Replaces the page with a form's response. @type {(text: string, url: string) => void} */
 function show(text, url) {
   const next = new DOMParser().parseFromString(text, 'text/html')
   const [main, old] = [next.querySelector('.ba-main'), document.querySelector('.ba-main')]
@@ -168,7 +168,7 @@ function show(text, url) {
   scrollTo(0, 0)
 }
 
-/** Without the part behind #: a link to a field of the same page loads nothing. @type {() => string} */
+/** Returns the URL without its fragment, because a link to a field of this page loads nothing. @type {() => string} */
 const address = () => location.pathname + location.search
 let shownAt = address()
 
@@ -185,7 +185,7 @@ document.addEventListener('submit', (event) => {
   event.preventDefault()
 })
 
-// --- Filters that apply with each change ---
+// --- Filters that apply on change ---
 
 /** @type {(root: ParentNode) => HTMLFormElement[]} */
 const filtersIn = (root) =>
@@ -198,7 +198,7 @@ document.addEventListener('change', (event) => {
 
 let wanted = ''
 
-/** Puts the list of a filter after the form, which keeps the focus. @type {(form: HTMLFormElement) => Promise<void>} */
+/** Replaces a filter's list. The form stays, so it keeps the focus. @type {(form: HTMLFormElement) => Promise<void>} */
 async function filter(form) {
   const fields = [...new FormData(form)].flatMap(([name, value]) => (value ? [[name, String(value)]] : []))
   const url = [form.getAttribute('action'), new URLSearchParams(fields)].join('?')
@@ -227,7 +227,7 @@ async function filter(form) {
   setTimeout(say, 2 * PATIENCE_MS, '')
 }
 
-// --- Questions as dialogs ---
+// --- Confirmation dialogs ---
 
 /** @type {(link: HTMLAnchorElement) => Promise<void>} */
 async function ask(link) {
@@ -276,7 +276,7 @@ document.addEventListener('click', (event) => {
   }
 })
 
-// --- Choices that depend on others ---
+// --- Dependent fields ---
 
 /** @type {(list: HTMLElement) => void} */
 function addTypeTools(list) {
@@ -347,7 +347,7 @@ function followPeriod(fields) {
   })
 }
 
-// --- Rows that will change by themselves ---
+// --- Live updates ---
 
 let isPaused = false
 let reads = 0

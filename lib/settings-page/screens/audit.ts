@@ -73,7 +73,7 @@ const FIELDS: readonly FilterField<AuditFilter>[] = [
     attributes: { autocomplete: 'off', size: 18 },
     read: (actor) => (isStorable(actor) && [...actor].length <= ACTOR_MAX ? [{ actor }] : []),
   },
-  // Set by a link next to an entry, because a list of all keys would be unbounded.
+  // Only set by links, because a select of all keys would be unbounded.
   { name: 'subject', read: (text) => (readId(text) === '' ? [] : [{ subjectId: text }]) },
 ]
 

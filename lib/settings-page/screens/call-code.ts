@@ -8,7 +8,7 @@ export interface ExampleCall {
   readonly url: string
   /** JSON text; `null` if there is no body. */
   readonly body: string | null
-  /** Headers other than Authorization and Content-Type. */
+  /** Headers except Authorization and Content-Type. */
   readonly headers?: readonly (readonly [name: string, value: string])[]
 }
 

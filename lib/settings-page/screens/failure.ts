@@ -18,7 +18,7 @@ export interface FailedRequest {
   readonly method: string
 }
 
-/** The message of the error for a key whose scopes the person may not grant. */
+/** Error message for a key with scopes that the person may not grant. */
 export const BEYOND_GRANT = 'scopes beyond the grant'
 
 /** Renders an error page. The text depends on the error's code and never contains its message. */

@@ -81,7 +81,7 @@ ${
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
 }
 
-/** Formats how much of a limit is used; a dash if unknown. @param resetMs time until it is fully available again */
+/** Formats the used share of a key's rate limit; a dash if unknown. @param resetMs time until all of it is available, in ms */
 function usageText({ t, format, keyRateLimit }: Context, { rateLimit }: ApiKey, resetMs: number): string {
   const limit = rateLimit ?? keyRateLimit
   if (limit === null) return '–'
@@ -89,7 +89,7 @@ function usageText({ t, format, keyRateLimit }: Context, { rateLimit }: ApiKey, 
   return t`${format.percent(Math.min(1, used))} used`
 }
 
-/** Maximum number of lines in the list, because revoked keys are kept for good. */
+/** Maximum number of keys in the list, because revoked keys are kept forever. */
 const ROWS_MAX = 200
 
 // --- One key ---

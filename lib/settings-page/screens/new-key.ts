@@ -90,7 +90,7 @@ ${callCode(t, call, created.key)}
   return { title, content }
 }
 
-/** Renders a call that the key may make. The IDs in a create call must be filled in. */
+/** Returns an example call within the key's scopes, with `…` for IDs to fill in. */
 function exampleCall({ scopes }: CreatedApiKey, server: string, routes: readonly Route[]): ExampleCall {
   const own = routes.find(
     ({ method, path, scope }) => method === 'GET' && scopes.includes(scope) && !path.includes('{'),

@@ -39,7 +39,7 @@ ${pageLinks(context, '/requests', texts, before, next)}`
 
 // --- The filter ---
 
-/** The log's filter. A request ID ignores the other fields. */
+/** The log's filter. If a request ID is set, the other fields are ignored. */
 type Filter = RequestFilter<Date> & { readonly requestId?: string }
 
 async function findRequests(

@@ -1,6 +1,6 @@
 import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
 
-/** Reads from an unlogged table, such as the request log. A standby can't read these, so its pages show `otherwise`. */
+/** Reads from an unlogged table, such as the request log. Returns `otherwise` on a standby, which can't read them. */
 export async function readUnlogged<Found>(found: Promise<Found>, otherwise: Found): Promise<Found> {
   try {
     return await found

@@ -1,6 +1,6 @@
 import { type Html, html } from '../html.ts'
 
-/** What a badge's colour and icon stand for. */
+/** Meaning of a badge, shown by its colour and icon. */
 export type Tone = 'good' | 'bad' | 'wait' | 'quiet'
 
 /** Renders a status with the tone's icon and colour. */

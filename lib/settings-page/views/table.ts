@@ -3,7 +3,7 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 /** A table column. */
 export interface Column<Item> {
   readonly head: string
-  /** Whether the narrow layout shows the head beside the cell. Default true in tables, false in lists. */
+  /** If `true`, the narrow layout shows the head beside the cell. Defaults to `true` in tables and `false` in lists. */
   readonly isHeadShown?: boolean
   /** Shown after the head if JavaScript is unavailable, for example the time zone. */
   readonly note?: string
