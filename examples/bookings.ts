@@ -50,10 +50,10 @@ const bookingCreated = defineEvent({
   subject: 'bookingId',
 })
 
-/** What our own code works with. It's created from the service after the routes. */
+/** The running application. The routes exist before it, because it's created from a service that includes them. */
 type Host = Awaited<ReturnType<typeof startHost>>
 
-/** The routes. @param host returns the host, which is only known once requests arrive */
+/** Defines the routes. @param host returns the application, which exists by the time a request arrives */
 function bookingRoutes(host: () => Pick<Host, 'db' | 'platform'>): readonly Route[] {
   const about = { tag: 'Bookings', path: '/bookings' } as const
 

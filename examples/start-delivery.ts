@@ -129,10 +129,10 @@ export async function start(
       )
       if (response.ok) return await log.finish(eventId)
       const { status } = response
-      if (status >= 500 || TRANSIENT.includes(status)) throw new Error(`the answer was ${status}`)
+      if (status >= 500 || TRANSIENT.includes(status)) throw new Error(`the response was ${status}`)
       await log.finish(eventId, status)
       return console.error(
-        `Gave up the ${workflow.kind} of ${workflow.title} (${eventId}): refused with ${status}`,
+        `Gave up the ${workflow.kind} of ${workflow.title} (${eventId}): rejected with ${status}`,
       )
     } catch (error) {
       console.error(`Cannot start the ${workflow.kind} of ${workflow.title}: ${error}`)
@@ -141,7 +141,7 @@ export async function start(
   }
 }
 
-/** Limits how many tasks run at once. Others wait for their turn. */
+/** Creates a limiter that runs up to `count` tasks at once and queues the others. */
 function createSlots(count: number): { run<Result>(work: () => Promise<Result>): Promise<Result> } {
   const waiting: (() => void)[] = []
   let free = count

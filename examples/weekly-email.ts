@@ -1,5 +1,5 @@
-// A weekly email to the administrators of an organization. It says what was delivered, what failed, and which endpoints
-// need attention. Run it from your scheduler, which knows the organizations and sends the email.
+// Prints a weekly email for an organization's administrators: delivered and failed webhooks, and the endpoints with
+// problems. Run it from your scheduler for each organization, and send the output.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/weekly-email.ts ORGANIZATION_ID
 

@@ -1,7 +1,7 @@
 // The two organizations of the demo and the names of their customers. All of them are made up. Addresses end with
 // .example, and phone numbers are from unassigned ranges.
 
-/** What makes the data of an organization different from that of others. */
+/** The settings from which an organization's data is generated. */
 export interface Profile {
   readonly name: string
   readonly seed: number

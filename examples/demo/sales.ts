@@ -2,7 +2,7 @@ import type { LeadStage } from 'business-api-kit/platform'
 import type { Currency } from './organizations.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 
-// Business with a customer. How far it has progressed depends on its age.
+// Leads, proposals, projects and invoices of one customer. The older they are, the further they have progressed.
 
 /** Creates a lead. Unless it's recent, it has been won or lost. */
 export async function followLead(work: Work, { client }: Customer): Promise<void> {

@@ -77,9 +77,9 @@ export interface BusinessApiOptions {
    */
   onResponse?: OnResponse | undefined
   /**
-   * Which requests to log for `settings.requests`: `'all'`, `'errors'` (400 and up), or `{ share: 0.1 }` for all errors
-   * and a fraction of successful requests. Only logs requests with an organization's key, and never the query string,
-   * body or key. Defaults to `false`.
+   * Requests to log for `settings.requests`: `'all'`, `'errors'` (400 and up), or `{ share: 0.1 }` for all errors and a
+   * tenth of the others. Requests without an organization's key aren't logged. The query string, body and key are never
+   * logged. Defaults to `false`.
    */
   requestLog?: RequestLogChoice | false | undefined
   /** Returns milliseconds since 1970, for ids and timestamps. Expiry uses the store's clock. Defaults to `Date.now`. */

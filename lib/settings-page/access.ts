@@ -25,7 +25,7 @@ export interface Access {
   readonly organizationName?: string | undefined
   /** Recorded in the audit log with each change: 1 to 200 characters, for example a user ID or email address. */
   readonly actor: string
-  /** `everything`, `read` or a list of abilities. Required, so nobody gets write access by default. */
+  /** `everything`, `read` or a list of abilities. Required, because nobody should get write access by default. */
   readonly can: 'everything' | 'read' | readonly Ability[]
   /** The scopes that this person may grant to a key. Defaults to all. */
   readonly grantableScopes?: readonly KeyScope[] | undefined
@@ -66,7 +66,7 @@ const NAMES: Names<Access> = {
  * Validates the result of `authorize` and applies defaults.
  *
  * @param scopes the service's scopes
- * @throws `TypeError` if the access is invalid; the message contains none of its values
+ * @throws `TypeError` if the access is invalid. The message doesn't contain its values
  */
 export function readAccess(access: Access, scopes: readonly KeyScope[] = SCOPES): ResolvedAccess {
   rejectUnknown(access, NAMES, 'authorize().')

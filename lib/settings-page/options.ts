@@ -67,7 +67,7 @@ export interface SettingsPageOptions {
   layout?: ((parts: LayoutParts) => string) | undefined
   /** The URL of an additional stylesheet on the same origin. Defaults to none. */
   stylesheet?: string | undefined
-  /** Which pages may embed this page in a frame: those of the same origin (`self`) or `none`. Defaults to `none`. */
+  /** Pages that may embed this page in a frame: `self` for the same origin, or `none`. Defaults to `none`. */
   frameAncestors?: 'none' | 'self' | undefined
   /**
    * Additional origins that may submit forms, for example `https://app.example.com`. Only needed for browsers without `Sec-Fetch-Site`

@@ -181,7 +181,7 @@ describe('examples/start-delivery by itself', () => {
       const headers = { Location: SERVICE_URL }
       network.use(http.post(SERVICE_URL, () => new HttpResponse(null, { status, headers }), { once: true }))
       await start(log, SERVICE_URL, 'evt_1', kickOff, () => assert.fail('asked once more'))
-      const line = `Gave up the kick-off of ${kickOff.title} (evt_1): refused with ${status}`
+      const line = `Gave up the kick-off of ${kickOff.title} (evt_1): rejected with ${status}`
       assert.deepEqual(
         said.mock.calls.map(({ arguments: [text] }) => text),
         [line],

@@ -7,7 +7,7 @@ import { buttonLink } from './link.ts'
 export interface Confirmation {
   /** The action and the subject's name. */
   readonly title: string
-  /** What will happen, with numbers and times. */
+  /** Consequences of the action, with numbers and times. */
   readonly consequences: readonly Content[]
   /** The path to which the form is submitted. */
   readonly action: string
