@@ -82,7 +82,7 @@ describe('deliveries', () => {
     assertFailed(await run(...list, '--limit', '201'), 2, /limit must be a whole number from 1 to 200/)
   })
 
-  test('events redeliver sends an event to one endpoint, even if that was added later', async () => {
+  test('events redeliver resends an event to one endpoint, even if that was added later', async () => {
     const { org } = await skip(1)
     const withBody = jsonOf(await run('events', 'list', '--organization', org, '--with-body', '--json'))
       .data[0]

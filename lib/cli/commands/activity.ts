@@ -11,9 +11,9 @@ import { type Column, formatDetails, formatTable } from '../table.ts'
 /** Shows an organization's deliveries and attempts over time. */
 export const activity: Command = defineCommand({
   name: 'activity',
-  summary: 'shows how many deliveries and attempts an organization had, by time and endpoint',
+  summary: "shows an organization's deliveries and attempts by time and endpoint",
   about:
-    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Endpoints are sorted by trouble. The durations p50 and p95 are estimates: the true value is between half and double.',
+    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Endpoints with problems come first. The durations p50 and p95 are estimates: the true value is between half and double.',
   flags: {
     organization,
     endpoint: text('ID', 'only of this endpoint'),

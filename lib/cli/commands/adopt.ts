@@ -8,7 +8,7 @@ import { UsageError } from '../failure.ts'
 /** Claims a restored, copied or upgraded database for this installation. */
 export const adopt: Command = defineCommand({
   name: 'adopt',
-  summary: 'makes the database that of this installation, after a restore, a copy or an upgrade',
+  summary: 'assigns the database to this installation after a restore, copy or upgrade',
   about:
     'A delivery loop waits on a database that belongs to another installation. On a copy, first run business-api-kit deliveries cancel --pending, or the loop sends to customers what production sends too. Waiting loops continue within ten seconds.',
   onShards: 'in turn',

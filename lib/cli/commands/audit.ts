@@ -8,8 +8,8 @@ import { type Column, formatTable } from '../table.ts'
 
 const listEntries: Command = defineCommand({
   name: 'list',
-  summary: "shows who changed an organization's settings, newest first",
-  about: 'Changes by this program have the --actor; default: cli. Manual purges are listed too.',
+  summary: "lists the changes of an organization's settings, newest first",
+  about: 'Changes by this program have the actor given by --actor, by default cli. Includes manual purges.',
   flags: {
     organization,
     subject: text('ID', 'only of this key, endpoint or delivery'),

@@ -19,14 +19,14 @@ const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
 
 const listDeliveries: Command = defineCommand({
   name: 'list',
-  summary: 'shows the delivery log of an organization, newest first',
+  summary: "lists an organization's deliveries, newest first",
   about:
-    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response a page inspects up to 5000 deliveries, so it can be short although there are more.',
+    'The states are pending, sending, delivered, failed, skipped, cancelled. With --response, each page inspects up to 5000 deliveries, so it can have fewer rows even if there are more.',
   flags: {
     organization,
     ...FILTER_FLAGS,
     state: choices('a,b', 'only in these states', STATES),
-    response: choice('CLASS', 'with such a response to the last attempt only', RESPONSES),
+    response: choice('CLASS', 'only with this class of response to the last attempt', RESPONSES),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -58,7 +58,7 @@ const COLUMNS: readonly Column<Delivery>[] = [
 
 const show: Command = defineCommand({
   name: 'show',
-  summary: 'shows a delivery with its attempts and the body that was sent',
+  summary: 'shows a delivery with its attempts and body',
   argument: 'ID',
   flags: { organization, ...TABLE_FLAGS },
   examples: {

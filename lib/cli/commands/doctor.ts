@@ -30,7 +30,7 @@ import { isReadable } from './status.ts'
 /** Checks everything and reports problems. */
 export const doctor: Command = defineCommand({
   name: 'doctor',
-  summary: 'checks the installation, and says how to repair it',
+  summary: 'checks the installation and says how to fix problems',
   about: `Checks the connection, PostgreSQL's version, the clocks, pending migrations, schema changes outside the migrations, stuck leases, the backlog, the purge of old events, the database's installation, the organizations' shards, whether BUSINESS_API_SECRET_KEYS opens the stored secrets, and whether active keys and the API's document have the service's names. Reads only. The exit code is 1 if a check fails, but not for a warning.`,
   onShards: 'parallel',
   flags: { installation },

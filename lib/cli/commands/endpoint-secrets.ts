@@ -26,8 +26,8 @@ const EXAMPLE_ID = `we_${EXAMPLE_ULID}`
 /** Registers an endpoint. */
 export const add: Command = defineCommand({
   name: 'add',
-  summary: 'registers an endpoint for the events of an organization',
-  about: `Prints the signing secret, only once: it is stored sealed and can't be shown again. The URL must be https and public, with port 443 or a port from 1024 on. It is checked now, and again at every attempt.`,
+  summary: 'registers a webhook endpoint',
+  about: `Prints the signing secret, which is shown only once. The URL must be https and public, with port 443 or a port from 1024 on. It is checked now, and again at every attempt.`,
   flags: {
     organization,
     url: required(text('URL', 'where to send events')),
@@ -94,8 +94,8 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
 /** Rotates an endpoint's signing secret. */
 export const rotate: Command = defineCommand({
   name: 'rotate',
-  summary: 'rotates the signing secret of an endpoint',
-  about: `Prints the new secret, only once. During the overlap the previous secret signs too, so the subscriber has time to switch. An overlap of 0 ends the previous secret at once.`,
+  summary: "rotates an endpoint's signing secret",
+  about: `Prints the new secret, which is shown only once. Both secrets sign during the overlap, so the subscriber has time to switch. With an overlap of 0, the previous secret expires immediately.`,
   argument: 'ID',
   flags: {
     organization,

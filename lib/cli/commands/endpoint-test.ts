@@ -14,7 +14,7 @@ import { describeExcerpt } from '../text.ts'
 export const test: Command = defineCommand({
   name: 'test',
   summary: 'sends an example event to an endpoint now, and shows the response',
-  about: `The example is signed like every delivery; its id begins with evt_test_. It appears in no log, and is sent even if the endpoint is paused or disabled. The exit code is 1 if the response is not 2xx.`,
+  about: `The example is signed like every delivery; its id begins with evt_test_. It doesn't appear in the log and is sent even if the endpoint is paused or disabled. The exit code is 1 if the response is not 2xx.`,
   argument: 'ID',
   flags: {
     organization,

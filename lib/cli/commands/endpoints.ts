@@ -28,8 +28,8 @@ import { test } from './endpoint-test.ts'
 
 const listEndpoints: Command = defineCommand({
   name: 'list',
-  summary: 'shows the webhook endpoints of an organization',
-  about: 'Only the names of headers are shown, because their values are stored sealed.',
+  summary: "lists an organization's webhook endpoints",
+  about: 'Header values are stored sealed, so only the names are shown.',
   flags: { organization, ...TABLE_FLAGS },
   examples: {
     'all endpoints, newest first': 'business-api-kit endpoints list --organization org_42',
@@ -79,18 +79,15 @@ function exampleOf(name: string) {
 
 const pause: Command = defineMove(
   'pause',
-  'keeps deliveries to an endpoint pending',
+  'pauses an endpoint: its deliveries stay pending',
   'Events are recorded meanwhile, and sent when the endpoint is resumed.',
 )
 
-const resume: Command = defineMove(
-  'resume',
-  'ends the pause of an endpoint, and sends its pending deliveries',
-)
+const resume: Command = defineMove('resume', 'resumes an endpoint and sends its pending deliveries')
 
 const enable: Command = defineMove(
   'enable',
-  'sends events to a disabled endpoint again',
+  'enables a disabled endpoint',
   'Works also after an endpoint was disabled for failing. Deliveries skipped in the meantime stay skipped: see business-api-kit deliveries recover --help.',
 )
 
@@ -113,8 +110,8 @@ function defineMove(name: 'pause' | 'resume' | 'enable', summary: string, about?
 
 const disable: Command = defineCommand({
   name: 'disable',
-  summary: 'stops sending events to an endpoint',
-  about: 'Further events and pending deliveries are skipped: all of them can be recovered later.',
+  summary: 'disables an endpoint: its deliveries are skipped',
+  about: 'New events and pending deliveries are skipped. You can recover them later.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: exampleOf('disable'),
@@ -134,8 +131,8 @@ const disable: Command = defineCommand({
 
 const remove: Command = defineCommand({
   name: 'remove',
-  summary: 'removes an endpoint and its secrets for good',
-  about: 'Its delivery log stays until it is purged. Pending deliveries are skipped, and never sent.',
+  summary: 'permanently removes an endpoint and its secrets',
+  about: 'Its deliveries stay in the log until they are purged. Pending deliveries are skipped.',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: exampleOf('remove'),

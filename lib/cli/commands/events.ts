@@ -15,9 +15,9 @@ const EXAMPLE_ID = `evt_${EXAMPLE_ULID}`
 
 const listEvents: Command = defineCommand({
   name: 'list',
-  summary: 'shows the events of an organization, newest first',
+  summary: "lists an organization's events, newest first",
   about:
-    'Includes events without deliveries, which no endpoint wanted. With --type a page inspects up to 5000 events, so it can be short although there are more.',
+    'Includes events that were not sent to any endpoint. With --type, each page inspects up to 5000 events, so it can have fewer rows even if there are more.',
   flags: {
     organization,
     subject: text('ID', 'only about this record, for example an invoice'),
@@ -59,7 +59,7 @@ function describeDeliveries({ deliveries }: LoggedEvent): string {
 
 const show: Command = defineCommand({
   name: 'show',
-  summary: 'shows an event with its deliveries and its body',
+  summary: 'shows an event with its deliveries and body',
   argument: 'ID',
   flags: { organization, ...TABLE_FLAGS },
   examples: {
@@ -102,9 +102,9 @@ const DELIVERY_COLUMNS: readonly Column<Delivery>[] = [
 
 const redeliver: Command = defineCommand({
   name: 'redeliver',
-  summary: 'sends an event to one endpoint',
+  summary: 'resends an event to one endpoint',
   about:
-    "Works also for an endpoint that was registered later, or doesn't want the type. The event keeps its id, and a running business-api-kit deliver sends it.",
+    "The endpoint can be newer than the event and doesn't have to be subscribed to its type. The event keeps its id, and a running business-api-kit deliver sends it.",
   argument: 'ID',
   flags: { organization, endpoint: required(text('ID', 'the endpoint')), actor },
   examples: {

@@ -23,7 +23,7 @@ const KINDS: readonly Kind[] = [...RECORD_KINDS, ...SETTINGS_KINDS]
 /** Exports an organization's records. */
 export const exportCommand: Command = defineCommand({
   name: 'export',
-  summary: 'prints the records of an organization as NDJSON, one JSON object on each line',
+  summary: "prints an organization's records as NDJSON, one JSON object per line",
   about: `A line is {"kind":"client","record":{…}}: the record as the API shows it, plus what an import needs: a lead's businessId, the minorUnits of amounts, a proposal's signature. Businesses come before clients and leads, invoices before payments. The records are read page by page from one snapshot.
 With --all the API keys, the rate limit, the endpoints, the events, the deliveries with their attempts and the audit follow, without any secret; what is added to them meanwhile may be missing. Left out of every export: the texts and digests of API keys, signing secrets, the values of headers, idempotency keys (their replies repeat records), document counters (import continues the numbers) and rate counters.`,
   flags: {

@@ -31,7 +31,7 @@ const scopesFlag: Flag<readonly KeyScope[] | undefined> = {
 const create: Command = defineCommand({
   name: 'create',
   summary: 'creates an API key',
-  about: `Prints the key, only once: only a digest is stored, so it can't be shown again.
+  about: `Prints the key, which is shown only once, because only a digest is stored.
 Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`,
   flags: {
     organization,
@@ -66,7 +66,7 @@ Scopes: ${SCOPES.join(', ')}, and those of --service; all stands for every one.`
 
 const importKey: Command = defineCommand({
   name: 'import',
-  summary: 'imports a key of your earlier API, which its callers keep',
+  summary: 'imports a key of your previous API, so callers can keep it',
   about:
     "Takes the digest of the key, never the key. The form of such keys is the importedKeys of the host's --service.",
   flags: {
@@ -95,7 +95,7 @@ const importKey: Command = defineCommand({
 const rotate: Command = defineCommand({
   name: 'rotate',
   summary: 'rotates an API key',
-  about: `Prints the new key, only once. It has the name, the scopes and the rate limit of the previous key, which stays active during the overlap. An overlap of 0 revokes the previous key at once.`,
+  about: `Prints the new key, which is shown only once. It has the previous key's name, scopes and rate limit. The previous key stays active during the overlap; with an overlap of 0, it is revoked immediately.`,
   argument: 'ID',
   flags: {
     organization,
@@ -131,7 +131,7 @@ const rotate: Command = defineCommand({
 
 const listKeys: Command = defineCommand({
   name: 'list',
-  summary: 'shows the API keys of an organization, also revoked and expired keys',
+  summary: "lists an organization's API keys, including revoked and expired keys",
   flags: { organization, ...TABLE_FLAGS },
   examples: {
     'all keys, newest first': 'business-api-kit keys list --organization org_42',
@@ -163,7 +163,7 @@ function stateOf(key: ApiKey): string {
 
 const revoke: Command = defineCommand({
   name: 'revoke',
-  summary: 'revokes an API key: the next request is rejected, in every process',
+  summary: 'revokes an API key: its next request is rejected',
   argument: 'ID',
   flags: { organization, ...CONFIRMATION_FLAGS, actor },
   examples: {

@@ -8,9 +8,9 @@ const { perSecond, burst } = RATE_FLAGS
 
 const set: Command = defineCommand({
   name: 'set',
-  summary: 'sets the rate limit of an organization',
+  summary: "sets an organization's rate limit",
   about:
-    'The limit applies to all API keys of the organization together. The limit of a single key is set when you create it: see business-api-kit keys create --help.',
+    'The limit applies to all API keys of the organization together. To limit a single key, set its limit when you create it: see business-api-kit keys create --help.',
   flags: { organization, perSecond: required(perSecond), burst: required(burst), actor },
   examples: {
     'for a large customer': 'business-api-kit limits set --organization org_42 --per-second 100 --burst 1000',

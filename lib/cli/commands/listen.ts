@@ -23,7 +23,7 @@ import { type Watch, watchUntilStopped } from '../watching.ts'
 /** Forwards an organization's events to a program on this machine. */
 export const listen: Command = defineCommand({
   name: 'listen',
-  summary: 'forwards the events of an organization to a URL on this machine, as they happen',
+  summary: "forwards an organization's events to a URL on this machine as they happen",
   about: `For development: needs no endpoint, and changes neither endpoints nor deliveries. Prints a signing secret at the start and signs the forwarded events with it, like deliveries. Each event is sent once, one after the other, without retries. Events of transactions that commit late are forwarded too; backfilled events aren't.`,
   flags: {
     organization,

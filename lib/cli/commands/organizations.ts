@@ -11,7 +11,7 @@ import { moveCommand } from './shards.ts'
 
 const deleteOrganization: Command = defineCommand({
   name: 'delete',
-  summary: 'deletes an organization for good, with everything that belongs to it',
+  summary: 'permanently deletes an organization and everything that belongs to it',
   about:
     "Deletes records, events, deliveries, idempotency entries, document numbers, the audit log, endpoints and API keys. Keys are revoked and endpoints removed first. Works in small parts: after an interruption, run the command again. It can't reach what subscribers have received, or backups. On a terminal it asks for the id again.",
   argument: 'ORGANIZATION',
@@ -54,7 +54,7 @@ const deleteOrganization: Command = defineCommand({
 
 const forget: Command = defineCommand({
   name: 'forget',
-  summary: "erases one business's personal data for good",
+  summary: "permanently erases a business's personal data",
   about:
     "The business is then named 'Deleted', without its other values, also in stored events and replies. Nothing is published. The work is done in small parts; after an interruption the same command does the rest. The result says what is beyond the command. On a terminal the command asks for the id once more.",
   argument: 'BUSINESS',

@@ -18,7 +18,7 @@ const PURGE_LIMIT = 1000
 /** Erases old events. */
 export const purge: Command = defineCommand({
   name: 'purge',
-  summary: 'deletes old events of all organizations, with their deliveries and attempts',
+  summary: "deletes all organizations' old events with their deliveries and attempts",
   about: `Failed deliveries are deleted too, and can't be recovered afterwards. Events with unfinished deliveries stay at any age. Expired idempotency keys are deleted as well. Works in small parts, so others aren't blocked; each organization that loses events gets an audit entry.
 A running business-api-kit deliver does all this by itself: see its --retention.`,
   onShards: 'in turn',

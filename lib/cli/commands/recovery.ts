@@ -16,9 +16,9 @@ import type { Session } from '../session.ts'
 /** Sends a single delivery again. */
 export const redeliver: Command = defineCommand({
   name: 'redeliver',
-  summary: 'sends a finished delivery again',
+  summary: 'resends a completed delivery',
   about:
-    'Works also for a delivered or cancelled one. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
+    'Even delivered and cancelled deliveries can be resent. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
   argument: 'ID',
   flags: { organization, actor },
   examples: {
@@ -44,8 +44,8 @@ export const redeliver: Command = defineCommand({
 /** Sends many deliveries again. */
 export const recover: Command = defineCommand({
   name: 'recover',
-  summary: 'sends all failed and skipped deliveries again',
-  about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption, run the command again.`,
+  summary: 'resends failed and skipped deliveries',
+  about: `Starts with the newest. Deliveries to removed endpoints can't be resent, and deliveries to disabled endpoints are skipped again, so enable those first. After an interruption, run the command again.`,
   flags: { organization, ...FILTER_FLAGS, ...CONFIRMATION_FLAGS, actor },
   examples: {
     'after an outage of a subscriber': `business-api-kit deliveries recover --organization org_42 --endpoint we_${EXAMPLE_ULID} --since 24h`,

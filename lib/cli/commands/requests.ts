@@ -19,7 +19,7 @@ const FILTER_FLAGS = {
 
 const listRequests: Command = defineCommand({
   name: 'list',
-  summary: 'shows the API requests of an organization, newest first',
+  summary: "lists an organization's API requests, newest first",
   about: 'Covers the last seven days, as far as the option requestLog of createBusinessApi logs them.',
   flags: {
     ...FILTER_FLAGS,
@@ -75,7 +75,7 @@ const LATE_MS = 10_000
 
 const tail: Command = defineCommand({
   name: 'tail',
-  summary: 'shows the API requests of an organization as they are logged, until a signal',
+  summary: "prints an organization's API requests as they are logged, until a signal",
   flags: FILTER_FLAGS,
   examples: {
     'errors while developing': 'business-api-kit requests tail --organization org_42 --status 4xx',

@@ -45,7 +45,7 @@ async function moveTo(session: Session, name: string, isNew: boolean): Promise<v
 /** Moves an organization and everything that belongs to it to another shard. */
 export const moveCommand: Command = defineCommand({
   name: 'move',
-  summary: 'moves an organization to another shard, with everything that belongs to it',
+  summary: 'moves an organization and everything that belongs to it to another shard',
   about:
     'During the move its requests get 503: see the page on shards for how long. After an interruption, run the command again; before the copy is committed, moving it back to its previous shard undoes the move. Needs the user who migrated.',
   argument: 'ORGANIZATION',
