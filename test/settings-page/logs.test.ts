@@ -79,6 +79,22 @@ test('POST /events/:id/redeliver sends an event to an endpoint that was added la
   )
 })
 
+test('a delivery names its record, with a link to the events of that record', async () => {
+  const under = setUp()
+  await under.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com/a' })
+  await createPlatform(under.store).publish(ORGANIZATION, 'project.completed', {
+    projectId: 'proj_1',
+    name: 'Site',
+  })
+  const { text } = await under.get('/deliveries')
+  const [, path = ''] = /href="[^"]*(\/deliveries\/dlv_\w+)"/.exec(text) ?? []
+  const delivery = await under.get(path)
+  assert.match(
+    delivery.text,
+    /<dt>Record<\/dt><dd><a href="[^"]*\/events\?record=proj_1">Project <code>proj_1<\/code><\/a>/,
+  )
+})
+
 test('GET /requests shows the log, finds a request by its id, and filters by status and key', async () => {
   const store = createMemoryStore()
   const api = createBusinessApi(store, { logger: false, requestLog: 'all' })

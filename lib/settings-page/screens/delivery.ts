@@ -14,6 +14,7 @@ import { auditOf } from './audit.ts'
 import { dueText, liveRegion } from './deliveries.ts'
 import { deliveryState, reasonText } from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
+import { recordLink } from './record-words.ts'
 
 /** `/deliveries/:id`. */
 export async function show(context: Context): Promise<ScreenPage> {
@@ -120,6 +121,7 @@ ${liveRegion(
           )
         : copyableId(t, t`endpoint ID`, endpointId),
     ],
+    delivery.subjectId === null ? null : [t`Record`, recordLink(context, delivery.subjectId)],
     [
       t`Event ID`,
       copyableId(
