@@ -13,22 +13,24 @@ const FILE = join(import.meta.dirname, 'aria-snapshots.yaml')
 
 /** Without ids, secrets and times, which differ from run to run. */
 function steady(text: string): string {
-  return text
-    .replace(/\b(key|we|dlv|evt|aud|req|chg|evt_test)_[0-9A-Z]{26}/g, '$1_…')
-    // Not the ids in the reference's examples, which begin with 01J.
-    .replace(/\b(biz|cli)_01[K-Z][0-9A-Z]{23}/g, '$1_…')
-    .replace(/bapi_live_…\w{4}/g, 'bapi_live_…')
-    .replace(/bapi_live_\w{49}/g, 'bapi_live_')
-    .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
-    .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
-    .replace(/\b[A-Z]\w\w \d+, \d\d:00\b/g, '<hour>')
-    .replace(/\b(from|period)=\d{4}-[^&\s]+/g, '$1=<time>')
-    .replace(
-      /\b((?<!(Pending|Failed|Retry) )now|this minute|(in )?\d+ ?(s|seconds?|minutes?)( ago)?)\b/g,
-      'just now',
-    )
-    .replace(/"createdAt": "[^"]*"/g, '"createdAt": "…"')
-    .replace(/\\"createdAt\\":\s?\\"[^"]*\\"/g, '"createdAt": "…"')
+  return (
+    text
+      .replace(/\b(key|we|dlv|evt|aud|req|chg|evt_test)_[0-9A-Z]{26}/g, '$1_…')
+      // Not the ids in the reference's examples, which begin with 01J.
+      .replace(/\b(biz|cli)_01[K-Z][0-9A-Z]{23}/g, '$1_…')
+      .replace(/bapi_live_…\w{4}/g, 'bapi_live_…')
+      .replace(/bapi_live_\w{49}/g, 'bapi_live_')
+      .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
+      .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
+      .replace(/\b[A-Z]\w\w \d+, \d\d:00\b/g, '<hour>')
+      .replace(/\b(from|period)=\d{4}-[^&\s]+/g, '$1=<time>')
+      .replace(
+        /\b((?<!(Pending|Failed|Retry) )now|this minute|(in )?\d+ ?(s|seconds?|minutes?)( ago)?)\b/g,
+        'just now',
+      )
+      .replace(/"createdAt": "[^"]*"/g, '"createdAt": "…"')
+      .replace(/\\"createdAt\\":\s?\\"[^"]*\\"/g, '"createdAt": "…"')
+  )
 }
 
 describe('for a screen reader', { skip: missingBrowser, concurrency: false }, () => {
