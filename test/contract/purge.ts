@@ -272,7 +272,7 @@ function testIdempotencyKeys(harness: StoreHarness): void {
     await kinds.projects.create(tenant, { idempotency: live })
     assert.equal((await purge(tenant, 2)).idempotencyKeys, 2)
     // Entries of other tests, which moved their clocks to a minute before the expiry, may have expired in the meantime.
-    assert.ok((await purge(tenant, 2)).idempotencyKeys >= 1)
+    assert.ok((await purge(tenant, 2)).idempotencyKeys >= 1, 'the third key is left')
     await purgeAll(tenant)
     await expectReplay(tenant, live)
   })
