@@ -64,7 +64,7 @@ async function moveEvents(sql: Sql): Promise<void> {
       set delivery_prefix = business_api.day_bound(business_api.id_time(id)) || substr(delivery_prefix, 15),
         body = regexp_replace(
           body, '"createdAt":"[^"]+"',
-          to_char(business_api.id_time(id) at time zone 'UTC', '"""createdAt"":"""YYYY-MM-DD"T"HH24:MI:SS.MS"Z"""')
+          '"createdAt":"' || to_char(business_api.id_time(id) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'
         )
       where business_api.id_time(id) < business_api.published_at(delivery_prefix) - interval '1 minute'`
   })

@@ -179,6 +179,16 @@ test('a delivery that is backing off can be retried now, unless its endpoint is 
   assert.doesNotMatch(limited.words, /Retry now/)
 })
 
+test("an event's deliveries have no button to resend failed ones, which would resend those of other events", async () => {
+  const under = await setUpSeeded()
+  const [delivery] = (await under.settings.deliveries.list(ORGANIZATION, { limit: 1 })).data
+  const all = await under.get(`/deliveries?type=${delivery?.type}`)
+  assert.match(all.text, /href="[^"]*\/deliveries\/recover/)
+  const ofEvent = await under.get(`/deliveries?event=${delivery?.eventId}`)
+  assert.match(ofEvent.text, new RegExp(`/deliveries/${delivery?.id}"`))
+  assert.doesNotMatch(ofEvent.text, /href="[^"]*\/deliveries\/recover/)
+})
+
 test('POST /deliveries/recover sends the counted deliveries again, with one entry in the audit', async () => {
   const under = await setUpSeeded()
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')

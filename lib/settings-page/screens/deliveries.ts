@@ -29,10 +29,10 @@ export async function show(context: Context): Promise<ScreenPage> {
     settings.deliveries.list(access.organizationId, { ...filter, before }),
     settings.endpoints.list(access.organizationId),
   ])
-  const { state = '', response = '' } = texts
+  const { state = '', response = '', event = '' } = texts
   const mayWrite = access.can('deliveries:write')
   const canRecover =
-    mayWrite && response === '' && (state === '' || state === 'failed' || state === 'skipped')
+    mayWrite && response === '' && event === '' && (state === '' || state === 'failed' || state === 'skipped')
   const list = deliveryTable(context, data, endpoints, mayWrite)
   const content = html`<p class="ba-lead">${t`Every event sent to your endpoints.`}</p>
 ${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}

@@ -67,9 +67,8 @@ export function readFilter<Filter extends object>(
   const texts: Record<string, string> = {}
   const parts: object[] = []
   for (const { name, read } of fields) {
-    const given = values.get(name) ?? ''
-    const text = [given, given.trim()].find((each) => each !== '' && read(each, context).length > 0)
-    if (text === undefined) continue
+    const text = (values.get(name) ?? '').trim()
+    if (text === '' || read(text, context).length === 0) continue
     texts[name] = text
     parts.push(...read(text, context))
   }
