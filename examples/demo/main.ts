@@ -64,7 +64,8 @@ async function run({ port, shards, json, help }: Wishes): Promise<void> {
   const filled = await fill(store)
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
-  if (filled[0]) await deliverPastDay(store, loopStores, urls, filled[0].work)
+  const [past, ...others] = filled.map(({ work }) => work)
+  if (past) await deliverPastDay(store, loopStores, urls, [past, ...others])
   deliver(loopStores, secretKeys, ending)
   keepBusinessGoing(
     store,

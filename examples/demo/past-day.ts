@@ -18,13 +18,16 @@ const PART_MAX = 250
  *
  * @param urls the shards' databases. Only the demo changes published events
  * @param loopStores the stores of the shards, one of which has the organization
+ * @param works the year of each organization. The deliveries are those of the first
  */
 export async function deliverPastDay(
   store: BusinessApiStore,
   loopStores: readonly BusinessApiStore[],
   urls: readonly string[],
-  past: Work,
+  works: readonly [Work, ...Work[]],
 ): Promise<void> {
+  const [past] = works
+  const organizations = works.map(({ organizationId }) => organizationId)
   const databases = urls.map((url) => postgres(url, { max: 1, onnotice: () => {} }))
   try {
     for (const sql of databases)
@@ -39,7 +42,7 @@ export async function deliverPastDay(
           play({ ...work, random: createRandom(turn + act) }, turn + act),
         ),
       )
-      for (const sql of databases) await moveEvents(sql)
+      for (const sql of databases) await moveEvents(sql, organizations)
       for (const shard of loopStores) await recordPart(shard, work, agoMs)
     }
   } finally {
@@ -51,14 +54,16 @@ export async function deliverPastDay(
  * Moves events and open deliveries to the time in the event's id, which is the time of the demo's calendar. Deletes
  * events that are too old to be kept.
  */
-async function moveEvents(sql: Sql): Promise<void> {
+async function moveEvents(sql: Sql, organizations: readonly string[]): Promise<void> {
   await sql.begin(async (tx) => {
     await tx`
       update business_api.open_deliveries
       set id = business_api.day_bound(business_api.id_time(event_id)) || substr(id, 15),
         created_at = business_api.id_time(event_id)
-      where business_api.id_time(event_id) < created_at - interval '1 minute'`
-    await tx`delete from business_api.events where business_api.id_time(id) < now() - interval '29 days'`
+      where organization_id = any (${organizations}) and business_api.id_time(event_id) < created_at - interval '1 minute'`
+    await tx`
+      delete from business_api.events
+      where organization_id = any (${organizations}) and business_api.id_time(id) < now() - interval '29 days'`
     await tx`
       update business_api.events
       set delivery_prefix = business_api.day_bound(business_api.id_time(id)) || substr(delivery_prefix, 15),
@@ -66,7 +71,8 @@ async function moveEvents(sql: Sql): Promise<void> {
           body, '"createdAt":"[^"]+"',
           '"createdAt":"' || to_char(business_api.id_time(id) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'
         )
-      where business_api.id_time(id) < business_api.published_at(delivery_prefix) - interval '1 minute'`
+      where organization_id = any (${organizations})
+        and business_api.id_time(id) < business_api.published_at(delivery_prefix) - interval '1 minute'`
   })
 }
 

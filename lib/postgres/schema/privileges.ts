@@ -177,7 +177,12 @@ const SETTINGS = merge(PROCESS, {
     endpoint_activity: { select: true },
     api_requests: { select: true },
     // Moving a delivery between the two tables locks its row, which requires the privilege to update a column.
-    open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
+    open_deliveries: {
+      select: true,
+      insert: true,
+      update: ['due_at', 'is_backing_off', 'attempts_before'],
+      delete: true,
+    },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, insert: true },
     event_days: { select: true },
