@@ -194,7 +194,7 @@ begin
              'place', event.delivery_prefix, 'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
            ) order by event.delivery_prefix), '[]')::text
       from (
-        select e.id, e.type, e.subject_id, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+        select e.id, e.type, e.only_endpoint_id, e.delivery_prefix from business_api.events e
          where e.delivery_prefix > $2
            and (e.organization_id, e.delivery_prefix) > ($1, $2) and (e.organization_id, e.delivery_prefix) < ($1, '~')
          order by e.organization_id, e.delivery_prefix

@@ -58,6 +58,9 @@ begin
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
   if 'pending' = any (f.states) then
+    -- The same for an earlier attempt of this call that has locked these rows.
+    perform 1 from business_api.open_deliveries o where o.organization_id = $1 and o.id = any ($2) order by o.id for update;
+    is_repeat := business_api.is_recorded($1, entry ->> 'id');
     with retried as (
       update business_api.open_deliveries d
          set due_at = now(), is_backing_off = false, attempts_before = d.attempts

@@ -60,7 +60,7 @@ const FEW = 4
 
 /** Claims after each wake-up and poll until the run ends. */
 export async function keepDelivering(parts: LoopParts, run: Run, watch: DeliveryWatch): Promise<void> {
-  const { options, prefetcher, wakeUp, notifier, installation } = parts
+  const { options, prefetcher, queues, wakeUp, notifier, installation } = parts
   const pollInMs = createPollPace(options.pollIntervalMs, watch.setIdle)
   let failures = 0
   while (!run.isEnding) {
@@ -74,7 +74,11 @@ export async function keepDelivering(parts: LoopParts, run: Run, watch: Delivery
       else if (!hasMore && !run.isEnding) {
         const waitMs = await pollInMs(prefetcher.received)
         const claimed = prefetcher.received - receivedBefore
-        if (claimed > 0 && claimed < FEW) await sleep(gathersUntil - performance.now())
+        // A claim may also be small because there was no room for more.
+        const hasRoom =
+          options.concurrency - queues.inFlight - queues.waiting >= FEW && !prefetcher.isThrottling
+        if (claimed > 0 && claimed < FEW && hasRoom)
+          await sleep(Math.max(0, gathersUntil - performance.now()))
         if (!run.isEnding) await wakeUp.wait(waitMs)
       }
     } catch (error) {

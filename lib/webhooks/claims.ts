@@ -246,9 +246,9 @@ export interface ClaimStore {
   release(claims: readonly ClaimRef[]): Promise<void>
 
   /**
-   * Calls `onDue` shortly after new deliveries are written. Immediate for commits by this process through this store.
-   * Commits by other processes take a few milliseconds, and are only noticed if the store receives notifications. Calls
-   * can be spurious or get lost, so loops still need to poll. Errors thrown by `onDue` are ignored.
+   * Calls `onDue` shortly after new deliveries are written. Immediate for commits by this process through this store
+   * while its loop is busy. Other commits take a few milliseconds, and are only noticed if the store receives
+   * notifications. Calls can be spurious or get lost, so loops still need to poll. Errors thrown by `onDue` are ignored.
    */
   watch(onDue: () => void): DeliveryWatch
 }

@@ -16,9 +16,9 @@ import type { Session } from '../session.ts'
 /** Sends a single delivery again. */
 export const redeliver: Command = defineCommand({
   name: 'redeliver',
-  summary: 'resends a completed delivery',
+  summary: 'resends a delivery, or retries it now',
   about:
-    'Even delivered and cancelled deliveries can be resent. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
+    'Any completed delivery can be resent, and one that waits for its next attempt is retried now. The event keeps its id, and a running business-api-kit deliver starts a new round of attempts.',
   argument: 'ID',
   flags: { organization, actor },
   examples: {

@@ -107,8 +107,11 @@ export function createShardedStore<Own extends Service = Service>(options: {
           watches.push(watch)
           return watch.end
         })
-        const setIdle = async (isIdle: boolean): Promise<boolean> =>
+        const setAll = async (isIdle: boolean): Promise<boolean> =>
           (await Promise.all(watches.map((watch) => watch.setIdle(isIdle)))).every(Boolean)
+        // If one shard can't report its commits, the others would serialize theirs for nothing.
+        const setIdle = async (isIdle: boolean): Promise<boolean> =>
+          (isIdle && (await setAll(true))) || setAll(false)
         return { setIdle, end }
       },
     },

@@ -143,7 +143,7 @@ ${
 )}
 ${changes}`
   const isOpen = state === 'pending' || state === 'sending'
-  const isLater = dueAt !== null && Date.parse(dueAt) > now && endpoint?.state !== 'paused'
+  const isLater = dueAt !== null && Date.parse(dueAt) > now && endpoint?.state === 'enabled'
   const acts = access.can('deliveries:write') && [
     (!isOpen || isLater) &&
       buttonForm(context, link(`/deliveries/${id}/redeliver`), isLater ? t`Retry now` : t`Resend`),
