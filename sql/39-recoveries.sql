@@ -1,8 +1,8 @@
 -- Recoveries, which send finished deliveries again.
 
--- Starts a new round for an organization's finished deliveries with these IDs that match the filter, and for those that
--- are backing off if the filter's states contain `pending`. If a call is retried, the entry's subject isn't reopened
--- again. Returns a JSON array of IDs.
+-- Starts a new round for an organization's finished deliveries with these IDs that match the filter. If the filter's
+-- states contain `pending`, the rest of the limit is for deliveries that are backing off. If a call is retried, the
+-- entry's subject isn't reopened again. Returns a JSON array of IDs.
 create function business_api.reopen_deliveries(
   organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb
 ) returns text
@@ -77,7 +77,6 @@ begin
               )
             order by o.id
             limit $4 - cardinality(locked)
-              for update of o
          )
       returning d.id
     )

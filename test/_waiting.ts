@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 
@@ -46,4 +48,17 @@ export async function limitLockWaits(
 ): Promise<void> {
   await query(`set local lock_timeout = '${timeout}'`)
   await query(`set local statement_timeout = ${PATIENCE_MS}`)
+}
+
+/** Returns whether a program on this machine accepts connections on a port. */
+export async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
 }

@@ -631,7 +631,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 5dde210590c1 business_api.render_template(text,json,json)
--- 19bd47b72c6f business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
+-- 4ffdbb734f55 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- d1c927386349 business_api.rotate_api_key(text,text,jsonb,double precision,integer)

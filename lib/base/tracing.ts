@@ -40,8 +40,8 @@ export interface AttemptTrace {
   /** The attempt number within the delivery's current round, starting at 1. */
   readonly attempt: number
   /**
-   * The W3C `traceparent` that was active when the event was written, or `null` if unknown. Use it as a link rather than the
-   * parent, because attempts happen minutes or days later, and redelivering the event causes even more attempts.
+   * The W3C `traceparent` that was active when the event was written, or `null` if unknown. Use it as a link rather
+   * than the parent, because attempts happen minutes or days later, and redelivering the event causes even more.
    */
   readonly traceparent: string | null
   /** The HTTP status, or `null` if there was no response. Set at the end. */

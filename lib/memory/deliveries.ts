@@ -135,10 +135,9 @@ function recoverDeliveries(
   const before = organization.audit.get(entry.id)?.subjectId
   const isBackingOff = ({ state, dueAt, endpoint }: StoredDelivery): boolean =>
     state === 'pending' && dueAt > now && !endpoint.isRemoved
-  const recovered = oldestFirst(organization, filter)
-    .filter(({ id }) => id !== before && ids.includes(id))
-    .filter((one) => isRecoverable(one) || (isBackingOff(one) && filter.states?.includes('pending')))
-    .slice(0, limit)
+  const matching = oldestFirst(organization, filter).filter(({ id }) => id !== before && ids.includes(id))
+  const pending = filter.states?.includes('pending') ? matching.filter(isBackingOff) : []
+  const recovered = [...matching.filter(isRecoverable), ...pending].slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery
     memory.move(delivery, { state: 'pending', attemptsBefore, dueAt: now, reason: null, finishedAt: null })

@@ -209,6 +209,7 @@ export function createDeliverySettings(
       const call = readRedeliver(organizationId, options, { deliveryId })
       const { deliveryId: id } = call.input
       const request = audited(makeEntry, call, 'delivery.redelivered', id)
+      // Pending deliveries are only retried if the filter names them.
       const filter = { states: STATES }
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter, limit: 1 })
       const delivery = await show(call.organizationId, id, call.action)

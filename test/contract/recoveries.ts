@@ -277,34 +277,6 @@ function testWhich(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), before)
   })
 
-  harness.test(
-    'a retry of a delivery that is backing off, sent ten times at once, is one retry',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      await tenant.insertEndpoint()
-      await tenant.publish()
-      await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 60_000 })])
-      const { id } = await onlyDelivery(tenant)
-      const entry = { ...newEntry(), subjectId: id }
-      const stores = [tenant.store, tenant.secondStore]
-      const calls = Array.from({ length: 10 }, (_, index) =>
-        (stores[index % 2] ?? tenant.store).deliveries.recover({
-          organizationId: tenant.id,
-          ids: [id],
-          filter: { states: ['pending'] },
-          limit: 1,
-          entry,
-        }),
-      )
-      assert.deepEqual(await Promise.all(calls), Array(10).fill([id]))
-      const audit = await tenant.store.audit.list(tenant.id, { subjectId: id }, 10, null)
-      assert.deepEqual(
-        audit.map(({ details }) => details.recovered),
-        [1],
-      )
-    },
-  )
-
   harness.test('a recovery made ten times concurrently by two processes starts a single round', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()

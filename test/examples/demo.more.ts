@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,6 +14,7 @@ import { RESOURCES } from '../../lib/access/scopes.ts'
 import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ROOT } from '../_program.ts'
+import { isListening } from '../_waiting.ts'
 import { runCurl } from './_curl.ts'
 import { assertError, call } from './_host.ts'
 import { endProgram, type Program, startProgram, startSource } from './_program.ts'
@@ -310,15 +311,3 @@ describe('the command line of the demo', () => {
     assert.doesNotMatch(program.stderr(), /secret|^ +at /m)
   })
 })
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
-}

@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import type { TestDatabase } from '../_database.ts'
+import { isListening } from '../_waiting.ts'
 import { until } from './_fixture.ts'
 
 /** The options of a test that needs PgBouncer, which Debian has as a package. */
@@ -57,7 +57,14 @@ server_login_retry = 1
   child.stderr?.on('data', (chunk: Buffer) => {
     log += chunk.toString()
   })
-  await until('PgBouncer listens', () => isListening(child, ownPort, log), 10_000)
+  await until(
+    'PgBouncer listens',
+    () => {
+      if (child.exitCode !== null) throw new Error(`Cannot start PgBouncer: ${log}`)
+      return isListening(ownPort)
+    },
+    10_000,
+  )
   return {
     url: `postgres://anybody@127.0.0.1:${ownPort}${pathname}`,
     log: () => log,
@@ -67,18 +74,5 @@ server_login_retry = 1
       await exited
       await rm(folder, { recursive: true })
     },
-  }
-}
-
-async function isListening(child: ChildProcess, port: number, log: string): Promise<boolean> {
-  if (child.exitCode !== null) throw new Error(`Cannot start PgBouncer: ${log}`)
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }

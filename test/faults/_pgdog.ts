@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import type { TestDatabase } from '../_database.ts'
+import { isListening } from '../_waiting.ts'
 import { until } from './_fixture.ts'
 
 const PROGRAM = process.env.PGDOG ?? 'pgdog'
@@ -58,7 +58,14 @@ export async function startPgDog(
       log += chunk.toString()
     })
   }
-  await until('PgDog listens', () => isListening(child, port, log), 10_000)
+  await until(
+    'PgDog listens',
+    () => {
+      if (child.exitCode !== null) throw new Error(`Cannot start PgDog: ${log}`)
+      return isListening(port)
+    },
+    10_000,
+  )
   return {
     urlOf: (database) => `postgres://${username}:${password}@127.0.0.1:${port}/${database}`,
     async reload() {
@@ -72,18 +79,5 @@ export async function startPgDog(
       await exited
       await rm(folder, { recursive: true })
     },
-  }
-}
-
-async function isListening(child: ChildProcess, port: number, log: string): Promise<boolean> {
-  if (child.exitCode !== null) throw new Error(`Cannot start PgDog: ${log}`)
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }

@@ -16,6 +16,7 @@ import { ageEvents, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 import { useDatabase } from '../_use-database.ts'
+import { untilWaiting } from '../_waiting.ts'
 
 // Deliveries in PostgreSQL: locks, and the rows that a claim reads.
 
@@ -130,6 +131,29 @@ describe('deliveries in PostgreSQL', () => {
     })
     const details = await store.deliveries.get('org_held', delivery.id)
     assert.deepEqual([details?.state, details?.attemptLog.length], ['pending', 1])
+  })
+
+  test('a retry that is sent again while its first call runs is one retry, and both calls return the delivery', async () => {
+    const organizationId = 'org_retried'
+    await addEndpoint(organizationId)
+    await publish(organizationId, 'evt_retried')
+    const { deliveries } = await claim('t_retried')
+    const { id = '' } = deliveries.find((one) => one.organizationId === organizationId) ?? {}
+    await store.deliveries.writeResults([failure(organizationId, id, 't_retried')], LIMIT)
+    const entry = { ...newEntry(), subjectId: id }
+    const request = { organizationId, ids: [id], filter: { states: ['pending'] }, limit: 1, entry } as const
+    let calls: ReturnType<typeof store.deliveries.recover>[] = []
+    await sql.begin(async (tx) => {
+      await tx`select from business_api.open_deliveries where id = ${id} for update`
+      calls = [store.deliveries.recover(request), store.deliveries.recover(request)]
+      await untilWaiting(sql, 2)
+    })
+    assert.deepEqual(await Promise.all(calls), [[id], [id]])
+    const audit = await store.audit.list(organizationId, { subjectId: id }, 10, null)
+    assert.deepEqual(
+      audit.map(({ details }) => details.recovered),
+      [1],
+    )
   })
 
   test('a delivery that is redelivered during a purge is kept', async () => {

@@ -461,6 +461,27 @@ test("a request rejected by one shard isn't counted as running on any shard", as
   assert.ok(performance.now() - begunAt < 2500, 'waits for a request that was refused')
 })
 
+test("no shard serializes its commits for a loop if one of them can't report its own", async () => {
+  const held = new Set<string>()
+  const shardNamed = (name: (typeof NAMES)[number]): PostgresStore => {
+    const real = createPostgresStore(urlOf(name))
+    const setIdle = async (isIdle: boolean): Promise<boolean> => {
+      if (isIdle && name !== 'b') held.add(name)
+      else held.delete(name)
+      return held.has(name)
+    }
+    return { ...real, deliveries: { ...real.deliveries, watch: () => ({ setIdle, end() {} }) } }
+  }
+  const sharded = createShardedStore({
+    shards: { a: shardNamed('a'), b: shardNamed('b'), c: shardNamed('c') },
+  })
+  const watch = sharded.deliveries.watch(() => {})
+  assert.equal(await watch.setIdle(true), false)
+  assert.deepEqual([...held], [])
+  watch.end()
+  await sharded.close()
+})
+
 test('closing a sharded store closes it on all shards', async () => {
   const closed = shards.open()
   const end = closed.beginRequest?.()

@@ -247,7 +247,7 @@ export function dueText(
   if (endpoint?.state === 'paused') return t`When the endpoint is resumed`
   if (Date.parse(dueAt) > now) return format.time(dueAt)
   if (lastStatus === 429 || lastStatus === 503)
-    return t`When the endpoint's back-off after ${lastStatus} ends`
+    return t`Now, or when the endpoint's back-off after ${lastStatus} ends`
   const limit = endpoint?.maxPerSecond ?? null
   return limit === null ? t`Due now` : t`When the endpoint's limit of ${limit} per second allows`
 }

@@ -81,7 +81,7 @@ ${
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
 }
 
-/** Formats the used share of a key's rate limit; a dash if unknown. @param resetMs time until all of it is available, in ms */
+/** Formats the used share of a key's rate limit; a dash if unknown. @param resetMs ms until all of it is available */
 function usageText({ t, format, keyRateLimit }: Context, { rateLimit }: ApiKey, resetMs: number): string {
   const limit = rateLimit ?? keyRateLimit
   if (limit === null) return '–'
