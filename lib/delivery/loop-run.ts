@@ -52,8 +52,8 @@ function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
 }
 
 /**
- * How long to wait for more deliveries after a claim of a few, in milliseconds. At 100 events a second, this takes a
- * fifth less processor time, since a claim of two costs little more than a claim of one.
+ * How long to wait for more deliveries after a claim of a few, in milliseconds. At 100 events a second, this saves a
+ * sixth of the processor time, since a claim of two costs little more than a claim of one, and adds 5 ms to the p50.
  */
 const GATHER_MS = 20
 const FEW = 4
