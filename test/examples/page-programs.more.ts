@@ -13,7 +13,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { ROOT } from '../_program.ts'
 import { prepareDatabase } from './_host.ts'
-import { endProgram, readBaseUrl, startSource } from './_program.ts'
+import { endProgram, readBaseUrl, startProgram } from './_program.ts'
 
 // Programs on the pages, run as they are shown. Only ports and addresses differ.
 
@@ -69,7 +69,8 @@ test('the program that mounts the settings page serves the page and the API', as
   await writeFile(join(ROOT, file), program.replace('.listen(3000, ', '.listen(0, '))
   const prepared = await prepareDatabase()
   try {
-    const running = startSource([file], {
+    // With tsx, because a run of the whole suite has compiled its sources before the page's program is written.
+    const running = startProgram(process.execPath, ['--import', 'tsx', file], {
       DATABASE_URL: prepared.databaseUrl,
       BUSINESS_API_SECRET_KEYS: randomBytes(32).toString('base64'),
     })
