@@ -282,6 +282,18 @@ test('a table of any size moves, including rows that exactly fill the stream buf
   assert.equal((await move(organization, 'b')).copied, 240)
 })
 
+test('a transaction of another database of the server that stays open does not delay a move', async (t) => {
+  const elsewhere = await createTestDatabase()
+  t.after(() => elsewhere.drop())
+  const organization = organizationOn('b', 6)
+  await fill(organization, 'b')
+  await elsewhere.sql().begin(async (sql) => {
+    await sql`select pg_current_xact_id()`
+    await move(organization, 'c', { holdMs: 2000 })
+  })
+  assert.ok((await rowsOf('c', organization)).businesses)
+})
+
 test('calls are unavailable between two shards; a transaction that stays open reverts the move', async () => {
   const organization = organizationOn('a', 3)
   await fill(organization, 'a')
