@@ -77,6 +77,12 @@ export type SecretOpener = Pick<SecretSealer, 'unseal' | 'unsealHeaders'>
 
 const PLAIN_PREFIX = 'plain.'
 
+/**
+ * Maximum number of opened credentials to keep in memory. Decrypting takes longer than the rest of building a request,
+ * and the memory of the process has the keys in any case.
+ */
+const OPENED_MAX = 5000
+
 const STORED_OPEN =
   "its stored form is not sealed although option 'secretKeys' is set: seal it by secrets.reseal(), and set " +
   "'allowPlaintextSecrets' until then"
@@ -101,6 +107,7 @@ export function createSecretSealer(
   const ring = createKeyRing(options.secretKeys ?? [])
   const allowPlaintextSecrets = readFlag('allowPlaintextSecrets', options.allowPlaintextSecrets)
   const reported = new Set<string>()
+  const opened = new Map<string, string>()
 
   function seal(text: string, { name, binding }: Credential): string {
     if (!ring.isEmpty) return ring.seal(text, binding)
@@ -113,10 +120,17 @@ export function createSecretSealer(
   }
 
   function open(sealed: string, credential: Credential): string {
+    const key = JSON.stringify([sealed, credential.binding])
+    const known = opened.get(key)
+    if (known !== undefined) return known
     const opening = sealed.startsWith(PLAIN_PREFIX)
       ? readPlain(sealed.slice(PLAIN_PREFIX.length), credential)
       : ring.open(sealed, credential.binding)
-    if ('text' in opening) return opening.text
+    if ('text' in opening) {
+      if (opened.size >= OPENED_MAX) opened.clear()
+      opened.set(key, opening.text)
+      return opening.text
+    }
     const { name, endpointId } = credential
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,

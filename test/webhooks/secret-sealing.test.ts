@@ -75,8 +75,9 @@ describe('sealing with a key', () => {
     assert.equal(new Set(nonces).size, 100)
   })
 
-  test("a sealed secret can't be opened for another endpoint or organization", () => {
+  test("a sealed secret can't be opened for another endpoint or organization, even after it was opened for its own", () => {
     const sealed = sealer.seal(SECRET, REF)
+    assert.equal(sealer.unseal(sealed, REF), SECRET)
     const others = [
       { ...REF, endpointId: 'we_2' },
       { ...REF, organizationId: 'org_2' },
@@ -91,6 +92,7 @@ describe('sealing with a key', () => {
 
   test("a sealed secret with any character changed can't be opened", () => {
     const sealed = sealer.seal(SECRET, REF)
+    assert.equal(sealer.unseal(sealed, REF), SECRET)
     for (let index = 0; index < sealed.length; index++) {
       assertUnavailable(
         () => sealer.unseal(change(sealed, index), REF),
@@ -167,6 +169,7 @@ describe('sealing headers', () => {
 
   test("headers can't be opened for another endpoint, with other names, or as a signing secret", () => {
     const sealed = sealer.sealHeaders(HEADERS, REF)
+    assert.deepEqual(sealer.unsealHeaders(sealed, REF), HEADERS)
     const about =
       /^Cannot open the headers of endpoint we_\w+ because key .* does not open it: it was changed/
     assertUnavailable(() => sealer.unsealHeaders(sealed, { ...REF, endpointId: 'we_2' }), about)
