@@ -5,6 +5,7 @@ import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import { startDatabase } from './database.ts'
 import { addEndpoint } from './deliveries/parts.ts'
 import { describeMachine } from './machine.ts'
+import { SECRET_KEYS } from './programs/delivering.ts'
 
 // The bytes that a client, an event, a delivery and an attempt take on the disk with all indexes, and the bytes of the write-ahead
 // log for a create and for a delivery: ROWS clients are created by the platform's calls, with one endpoint that wants every event,
@@ -54,7 +55,7 @@ try {
     send: async () => ({ status: 200, error: null, bodyExcerpt: 'ok', durationMs: 12 }),
     close: async () => {},
   }
-  const loop = createDeliveryLoop(store, sender, { allowPlaintextSecrets: true, logger: false })
+  const loop = createDeliveryLoop(store, sender, { secretKeys: SECRET_KEYS, logger: false })
   const startedAt = performance.now()
   let delivered = 0
   const sent = await logBytes(async () => {

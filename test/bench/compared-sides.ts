@@ -6,6 +6,7 @@ import postgres from 'postgres'
 import { startChild } from './children.ts'
 import type { BenchDatabase } from './database.ts'
 import type { Server } from './loading.ts'
+import { SECRET_KEYS } from './programs/delivering.ts'
 
 // The two sides of compare.ts. Schemas differ between checkouts, so each database is filled by the public calls of its checkout.
 
@@ -117,7 +118,7 @@ async function fill(
   const settings = createDeveloperSettings(store, {
     allowHttp: true,
     allowPrivateNetworks: true,
-    allowPlaintextSecrets: true,
+    secretKeys: SECRET_KEYS,
   })
   const makeKey = async (organizationId: string, rateLimit: typeof LIMIT | null): Promise<string> => {
     const scopes = ['clients:read', 'clients:write'] as const

@@ -22,6 +22,7 @@ import { median, medianInterval } from './figures.ts'
 import { type LoadKind, measure, type Server, startLoad } from './loading.ts'
 import { describeMachine, readCpu, readTreeSeconds } from './machine.ts'
 import { readCount } from './options.ts'
+import { SECRET_KEYS } from './programs/delivering.ts'
 import { table } from './report.ts'
 
 /** Of each shard. */
@@ -193,7 +194,7 @@ async function prepare(shards: readonly string[], ports: readonly number[]): Pro
   for (const { sql } of databases) await sql`alter database postgres set synchronous_commit = off`
   const platform = createPlatform(store)
   const settings = createDeveloperSettings(store, {
-    allowPlaintextSecrets: true,
+    secretKeys: SECRET_KEYS,
     allowPrivateNetworks: true,
     allowHttp: true,
   })

@@ -5,12 +5,13 @@
 
 import { createPostgresStore } from '../../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
+import { SECRET_KEYS } from '../programs/delivering.ts'
 import { watchStalls } from './stalls.ts'
 
 const store = createPostgresStore(process.argv[2] ?? '')
 const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
 // Endpoints that fail are part of some benchmarks.
-const loop = createDeliveryLoop(store, sender, { logger: false })
+const loop = createDeliveryLoop(store, sender, { secretKeys: SECRET_KEYS, logger: false })
 loop.start()
 
 let readStalls: ReturnType<typeof watchStalls> | undefined

@@ -4,6 +4,7 @@ import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
 import { percentile } from '../../_percentile.ts'
+import { SECRET_KEYS } from '../programs/delivering.ts'
 import { addEndpoint, describe, latencies, publish, startDeliverer, startReceiver } from './parts.ts'
 
 // The time from commit to arrival on an idle system, with the loop in the publishing process and in another process. The goals:
@@ -21,7 +22,7 @@ try {
   await addEndpoint(store, 'org_a', receiver.healthy[0] ?? '')
 
   const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
-  const loop = createDeliveryLoop(store, sender)
+  const loop = createDeliveryLoop(store, sender, { secretKeys: SECRET_KEYS })
   loop.start()
   report('same process', await measure(), 15)
   await loop.stop()

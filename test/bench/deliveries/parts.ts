@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import { createIds } from '../../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { ENDPOINT_DEFAULTS, type EndpointChoices } from '../../../lib/webhooks/endpoint-choices.ts'
+import { createSecretSealer } from '../../../lib/webhooks/secret-sealing.ts'
 import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
 import { percentile } from '../../_percentile.ts'
+import { SECRET_KEYS } from '../programs/delivering.ts'
 
 // The common parts of the delivery benchmarks: subscribers and loops in separate processes, events, percentiles.
 
@@ -48,6 +50,7 @@ export async function startDeliverer(databaseUrl: string): Promise<ChildProcess>
 }
 
 const ids = createIds()
+const sealer = createSecretSealer({ secretKeys: SECRET_KEYS })
 
 /** Registers an endpoint, which by default wants every event of the organization. */
 export async function addEndpoint(
@@ -68,7 +71,7 @@ export async function addEndpoint(
       headerNames: [],
       sealedHeaders: null,
       createdAt: toTimestamp(Date.now()),
-      sealedSecret: 'plain.whsec_benchmark',
+      sealedSecret: sealer.seal('whsec_benchmark', { organizationId, endpointId: id }),
     },
     entry: newEntry(),
   })

@@ -1,4 +1,4 @@
-import { serveParent } from './delivering.ts'
+import { SECRET_KEYS, serveParent } from './delivering.ts'
 
 // The delivery loop as it is published, with the default options: the log of attempts and fairness on. Another checkout's `dist`
 // may be given, and shards as JSON in the place of a connection string: {"a":"postgres://…"}.
@@ -16,7 +16,8 @@ const {
 const urls = url.startsWith('{') ? Object.values<string>(JSON.parse(url)) : [url]
 const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
 // An earlier checkout has no slots to share.
-const options = urls.length > 1 ? { concurrency: createDeliverySlots() } : {}
+const slots = urls.length > 1 ? { concurrency: createDeliverySlots() } : {}
+const options = { secretKeys: SECRET_KEYS, ...slots }
 const loops = urls.map((each) => createDeliveryLoop(createPostgresStore(each), sender, options))
 
 serveParent({
