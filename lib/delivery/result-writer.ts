@@ -57,7 +57,7 @@ interface Ended {
 const BATCH_MAX = 200
 const RETRY_MS = 500
 /** How long the first result waits for others, in milliseconds. PostgreSQL writes ten almost as fast as one. */
-const GATHER_MS = 20
+const GATHER_MS = 50
 
 /**
  * Creates a loop's result writer. Only one statement runs at a time. The first result waits a few milliseconds for
