@@ -20,11 +20,10 @@ create table business_api.delivery_attempts (
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
 ) partition by range (delivery_id);
 
--- A finished attempt, as counted in the activity stats (47-activity.sql). `attempts_before` is the delivery's number of
--- attempts before the current round. `outcome` is `retry` or the delivery's final state. `created_at` is the delivery's.
+-- A finished attempt, as counted in the activity stats (47-activity.sql). `outcome` is `retry` or the delivery's final
+-- state. `created_at` is the delivery's.
 create type business_api.ended_attempt as (
-  organization_id text, endpoint_id text, delivery_id text, attempts_before integer, outcome text,
-  created_at timestamptz, duration_ms real, status integer, error text
+  organization_id text, endpoint_id text, outcome text, created_at timestamptz, duration_ms real, status integer, error text
 );
 
 -- Returns each delivery's subject (the record that the event is about) and the status and error of its last attempt,

@@ -55,6 +55,23 @@ begin
       (organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, attempts_before, is_backfill)
     select $1, g.id, g.event_id, g.type, g.endpoint_id, now(), g.created_at, g.attempts, g.attempts, g.is_backfill from gone g
     returning id
+  ), uncounted as (
+    -- Each delivery counts once, by its latest outcome. See count_activity.
+    insert into business_api.endpoint_activity as present (organization_id, hour, endpoint_id, slot, counts)
+    select $1, c.hour, c.endpoint_id, 8,
+           array(select - cardinality(array_positions(c.places, place)) from generate_series(1, 24) as place)
+      from (
+        select date_trunc('hour', g.created_at, 'UTC') as hour, g.endpoint_id,
+               array_agg(case g.state when 'failed' then 1 else 12 end) as places
+          from gone g
+         where g.state in ('failed', 'delivered')
+         group by 1, 2
+      ) as c
+     -- Purged counts can't be corrected.
+     where c.hour >= now() - interval '35 days'
+     order by c.hour, c.endpoint_id
+    on conflict on constraint endpoint_activity_pkey do update set
+      counts = array(select c.one + c.other from unnest(present.counts, excluded.counts) as c (one, other))
   )
   select coalesce(array_agg(r.id), '{}') into taken from reopened r;
   if 'pending' = any (f.states) then

@@ -77,8 +77,7 @@ begin
       on conflict do nothing;
       if found then
         attempt := row(
-          $1, expired.endpoint_id, $2, expired.attempts_before,
-          case when expired.attempts - expired.attempts_before < $4 then 'retry' else 'failed' end,
+          $1, expired.endpoint_id, case when expired.attempts - expired.attempts_before < $4 then 'retry' else 'failed' end,
           expired.created_at, null, null, 'interrupted'
         );
       end if;
@@ -141,7 +140,7 @@ begin
   loop
     reclaimed := business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
     failed := failed || reclaimed.failed;
-    if (reclaimed.attempt).delivery_id is not null then
+    if (reclaimed.attempt).outcome is not null then
       attempts := attempts || reclaimed.attempt;
     end if;
   end loop;

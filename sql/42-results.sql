@@ -28,12 +28,12 @@ begin
            claim_token = null, claimed_at = null, lease_until = null
       from result r
      where r.outcome = 'retry' and d.ctid = r.place and d.claim_token = r.token
-    returning d.attempts, d.attempts_before, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), closed as (
     delete from business_api.open_deliveries d
      using result r
      where r.outcome <> 'retry' and d.ctid = r.place and d.claim_token = r.token
-    returning d.attempts, d.attempts_before, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), finished as (
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
@@ -92,8 +92,7 @@ begin
          coalesce((select jsonb_agg(l) from failed_delivery l), '[]'),
          (
            select array_agg(row(
-                    e."organizationId", e.endpoint_id, e."deliveryId", e.attempts_before, e.outcome,
-                    e.created_at, e."durationMs", e.status, e.error
+                    e."organizationId", e.endpoint_id, e.outcome, e.created_at, e."durationMs", e.status, e.error
                   )::business_api.ended_attempt)
              from ended e
          )

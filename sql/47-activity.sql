@@ -5,7 +5,8 @@
 
 -- An endpoint's counters for an hour. The slot is the counting server process modulo 8, so two loops that write an
 -- endpoint's results at the same time rarely use the same row and don't have to wait for each other's commit. Loops
--- prefer the connection that was used last, so a quiet endpoint has only one or two rows per hour.
+-- prefer the connection that was used last, so a quiet endpoint has only one or two rows per hour. Slot 8 has negative
+-- counts, which cancel out those of resent deliveries (see reopen_deliveries), so recoveries never block results.
 create table business_api.endpoint_activity (
   organization_id text collate "C" not null,
   -- Start of the hour in which the deliveries were created.
@@ -23,29 +24,13 @@ create table business_api.endpoint_activity (
 create index endpoint_activity_hour_idx on business_api.endpoint_activity (hour);
 
 -- Counts finished attempts, and the deliveries that ended with them. Rows are written in key order so calls can't
--- deadlock. A delivery that succeeded in an earlier round isn't counted as delivered or failed again.
+-- deadlock.
 create function business_api.count_activity(attempts business_api.ended_attempt[]) returns void
 language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 as $$
-declare
-  resent record;
 begin
-  -- Only redelivered deliveries are looked up, because a statement on the log opens all days.
-  for resent in
-    select * from unnest(attempts) with ordinality as a
-     where a.attempts_before > 0 and a.outcome <> 'retry'
-  loop
-    perform 1 from business_api.delivery_attempts l
-      where l.organization_id = resent.organization_id and l.delivery_id = resent.delivery_id
-        and l.number <= resent.attempts_before and l.status between 200 and 299
-      limit 1;
-    if found then
-      attempts[resent.ordinality].outcome := 'retry';
-    end if;
-  end loop;
-
   insert into business_api.endpoint_activity as present (organization_id, hour, endpoint_id, slot, counts)
   select e.organization_id, e.hour, e.endpoint_id, pg_backend_pid() % 8,
          array(select cardinality(array_positions(e.places, place)) from generate_series(1, 24) as place)

@@ -108,8 +108,6 @@ create type business_api.delivery_filter as (
 create type business_api.ended_attempt as (
   organization_id text,
   endpoint_id text,
-  delivery_id text,
-  attempts_before integer,
   outcome text,
   created_at timestamp with time zone,
   duration_ms real,
@@ -541,7 +539,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 8f2841195e33 business_api.claim_deliveries(text,boolean,integer,integer,integer,text,text,double precision,integer,integer,integer,jsonb,jsonb)
 -- 664dd1440476 business_api.client_representation(text,text,numeric,numeric,timestamp with time zone,text)
 -- 1a306d876444 business_api.continue_purge(double precision,integer,double precision)
--- 5e0e3892a9df business_api.count_activity(business_api.ended_attempt[])
+-- 8efec47a69d8 business_api.count_activity(business_api.ended_attempt[])
 -- 85da97da4c79 business_api.count_api_keys_in_force(text,timestamp with time zone)
 -- 63f696baab9b business_api.count_queue(text,text,integer)
 -- e9e495fafa48 business_api.database_identity()
@@ -555,7 +553,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- 63e81159a903 business_api.deliveries_of_events(text,text[],text[])
 -- 834244b4871a business_api.delivery_details(text,text[],text[])
 -- 2b3c197e2a21 business_api.delivery_digits(timestamp with time zone)
--- 7fb9ed04c591 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
+-- 51af6809d006 business_api.end_attempts(jsonb,tid[],timestamp with time zone)
 -- 8f67b4d163da business_api.endpoint_target(business_api.webhook_endpoints,timestamp with time zone)
 -- 38afbb17d6c3 business_api.ensure_day(timestamp with time zone)
 -- 17571f6c2f64 business_api.erase_ended_secrets(integer)
@@ -623,15 +621,15 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- f925efa260fa business_api.read_claims(jsonb)
 -- 80b9c611e69d business_api.read_deliveries(text[],text[])
 -- 6756b2e63355 business_api.recall_attempt_results(jsonb,text[],integer)
--- d0a63d14f0f8 business_api.reclaim_expired_leases(integer)
--- 861144907a19 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
+-- a49af9b08e94 business_api.reclaim_expired_leases(integer)
+-- f91540055988 business_api.reclaim_lease(text,text,timestamp with time zone,integer)
 -- ec970f173ff8 business_api.record_test(text,jsonb,integer,double precision)
 -- c326b5bb6542 business_api.redeliver_event(text,text,text,jsonb)
 -- 7838763762eb business_api.reject_elsewhere(text)
 -- ed1115d603de business_api.release_deliveries(jsonb)
 -- 7b8b737b6b12 business_api.render_events(jsonb,json,json)
 -- 5dde210590c1 business_api.render_template(text,json,json)
--- 4ffdbb734f55 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
+-- d1a7145ef9b1 business_api.reopen_deliveries(text,text[],jsonb,integer,jsonb)
 -- e45c5bc04710 business_api.report_results(jsonb,text[],jsonb[],jsonb,timestamp with time zone,integer,double precision)
 -- eb923711257b business_api.retained_deliveries()
 -- d1c927386349 business_api.rotate_api_key(text,text,jsonb,double precision,integer)

@@ -2,7 +2,7 @@ import {
   ACTIVITY_DAYS,
   type ActivityRequest,
   addCounts,
-  classOfAttempt,
+  COUNTERS,
   countAttempt,
   countOf,
   type EndedDeliveries,
@@ -16,17 +16,24 @@ import type { CountedAttempt, Memory, Organization, StoredDelivery } from './sta
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Counts the latest attempt, and the delivery if that finished it, unless an earlier round already delivered it. */
+/** Counts the latest attempt, and the delivery if that finished it. */
 export function countLastAttempt(
   memory: Memory,
-  { endpoint, attemptLog, attemptsBefore, createdAt }: StoredDelivery,
+  { endpoint, attemptLog, createdAt }: StoredDelivery,
   outcome: AttemptResult['outcome'],
 ): void {
   const attempt = attemptLog.at(-1)
   if (!attempt) return
+  const counts = countAttempt(attempt, outcome === 'retry' ? null : outcome)
   const hour = startOf(createdAt, HOUR_MS)
-  const wasDelivered = attemptLog.some((one) => one.number <= attemptsBefore && classOfAttempt(one) === '2xx')
-  const counts = countAttempt(attempt, outcome === 'retry' || wasDelivered ? null : outcome)
+  memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
+}
+
+/** Reverses the count of a finished delivery that is sent again, so it counts once, by its latest outcome. */
+export function uncountDelivery(memory: Memory, { endpoint, state, createdAt }: StoredDelivery): void {
+  const hour = startOf(createdAt, HOUR_MS)
+  if (hour < memory.clock() - ACTIVITY_DAYS * DAY_MS) return
+  const counts = COUNTERS.map((counter) => (counter === state ? -1 : 0))
   memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
 }
 

@@ -12,7 +12,7 @@ import type {
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../webhooks/queue-counts.ts'
 import { SIGNATURE_HIDDEN_MS } from '../webhooks/signature.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import { readActivity } from './activity.ts'
+import { readActivity, uncountDelivery } from './activity.ts'
 import { release, writeResults } from './attempts.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
@@ -140,6 +140,7 @@ function recoverDeliveries(
   const recovered = [...matching.filter(isRecoverable), ...pending].slice(0, limit)
   for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery
+    uncountDelivery(memory, delivery)
     memory.move(delivery, { state: 'pending', attemptsBefore, dueAt: now, reason: null, finishedAt: null })
   }
   if (recovered.length > 0) {

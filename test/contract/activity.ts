@@ -207,29 +207,82 @@ function testRounds(harness: StoreHarness): void {
     assert.deepEqual(await tenant.store.deliveries.recover(request), [id])
   }
 
-  harness.test('readActivity() counts a delivery as delivered once, even if it is sent again', async (t) => {
+  harness.test('readActivity() counts a delivery once, by the latest outcome', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+    assert.deepEqual(await totalsOf(tenant), { failed: 1, answered: 2, '5xx': 2 })
+    await resend(tenant)
+    assert.deepEqual(await totalsOf(tenant), { answered: 2, '5xx': 2 })
+    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+    assert.deepEqual(await totalsOf(tenant), { failed: 1, answered: 3, '5xx': 3 })
+    await resend(tenant)
+    await writeResults(tenant, [failure(await claimOne(tenant))])
     await writeResults(tenant, [success(await claimOne(tenant))])
+    assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 5, '2xx': 1, '5xx': 4 })
     await resend(tenant)
     await writeResults(tenant, [success(await claimOne(tenant))])
+    assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 6, '2xx': 2, '5xx': 4 })
     await resend(tenant)
     await writeResults(tenant, [lastFailure(await claimOne(tenant))])
-    assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 3, '2xx': 2, '5xx': 1 })
+    assert.deepEqual(await totalsOf(tenant), { failed: 1, answered: 7, '2xx': 2, '5xx': 5 })
+    await assertAgreesWithLog(tenant)
   })
 
-  harness.test('readActivity() counts a delivery that failed and was recovered as both', async (t) => {
+  harness.test(
+    'readActivity() counts nothing for a resent delivery that was cancelled or skipped',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await tenant.publish()
+      const { id } = await onlyDelivery(tenant)
+      await tenant.store.deliveries.cancel({ organizationId: tenant.id, deliveryId: id, entry: newEntry() })
+      await resend(tenant)
+      await writeResults(tenant, [success(await claimOne(tenant))])
+      assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 1, '2xx': 1 })
+    },
+  )
+
+  harness.test('readActivity() counts deliveries once that several calls resend concurrently', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
-    await tenant.publish()
-    await writeResults(tenant, [failure(await claimOne(tenant))])
-    await writeResults(tenant, [lastFailure(await claimOne(tenant))])
-    await resend(tenant)
-    await writeResults(tenant, [failure(await claimOne(tenant))])
-    await writeResults(tenant, [success(await claimOne(tenant))])
-    assert.deepEqual(await totalsOf(tenant), { delivered: 1, failed: 1, answered: 4, '2xx': 1, '5xx': 3 })
+    const claimed = await claimMany(tenant, 6)
+    await writeResults(
+      tenant,
+      claimed.map((delivery) => lastFailure(delivery)),
+    )
+    const ids = claimed.map(({ id }) => id)
+    const resent = await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        (index % 2 === 0 ? tenant.store : tenant.secondStore).deliveries.recover({
+          organizationId: tenant.id,
+          ids,
+          filter: { states: ['failed'] },
+          limit: 2,
+          entry: newEntry(),
+        }),
+      ),
+    )
+    assert.deepEqual(resent.flat().toSorted(), ids.toSorted())
+    assert.deepEqual(await totalsOf(tenant), { answered: 6, '5xx': 6 })
   })
+
+  harness.test(
+    'readActivity() is not below zero after a delivery is resent that is older than the counts',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      await tenant.publish()
+      await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+      await tenant.letTimePass(36 * DAY_MS)
+      await tenant.store.deliveries.purge({ eventsAfterMs: 1000 * DAY_MS, limit: 1000 })
+      await resend(tenant)
+      const from = new Date((await storeTime(tenant)) - 50 * DAY_MS).toISOString()
+      assert.deepEqual((await activityOf(tenant, { from })).series, [])
+    },
+  )
 }
 
 function testPeriods(harness: StoreHarness): void {

@@ -17,7 +17,7 @@ column audit_entries.|action=cafe39a033bf|actor=d06b30f1f1ef|changed_at=60019a7f
 column businesses.|category=d06b30f1f1ef|changed_xid=bff74eb36c92|city=d06b30f1f1ef|client_id=9299932d5f23|client_status=d06b30f1f1ef|converted_at=b93ebeb571bf|email=d06b30f1f1ef|id=0415511659f8|latest_changes=a0d2d8097a42|monthly_revenue=aae5c7ee9a79|name=cafe39a033bf|organization_id=0415511659f8|phone=d06b30f1f1ef|representation=ce098a659d3e|total_revenue=aae5c7ee9a79|updated_at=1b279d7afa79
 column delivery_attempts.|body_excerpt=cafe39a033bf|connect_ms=5d2bfca20d4d|delivery_id=0415511659f8|dns_ms=5d2bfca20d4d|duration_ms=c0ab17b37a89|error=d06b30f1f1ef|first_byte_ms=5d2bfca20d4d|headers=24ef2499b20d|location=d06b30f1f1ef|number=3f9165f799b9|organization_id=0415511659f8|started_at=60019a7f1daa|status=bec111850cf2|tls_ms=5d2bfca20d4d
 column delivery_filter.|endpointId=d06b30f1f1ef|eventId=d06b30f1f1ef|since=b93ebeb571bf|states=5d0f33744be9|subjectId=d06b30f1f1ef|type=d06b30f1f1ef|until=b93ebeb571bf
-column ended_attempt.|attempts_before=bec111850cf2|created_at=b93ebeb571bf|delivery_id=d06b30f1f1ef|duration_ms=5d2bfca20d4d|endpoint_id=d06b30f1f1ef|error=d06b30f1f1ef|organization_id=d06b30f1f1ef|outcome=d06b30f1f1ef|status=bec111850cf2
+column ended_attempt.|created_at=b93ebeb571bf|duration_ms=5d2bfca20d4d|endpoint_id=d06b30f1f1ef|error=d06b30f1f1ef|organization_id=d06b30f1f1ef|outcome=d06b30f1f1ef|status=bec111850cf2
 column endpoint_activity.|counts=6d7e6dc74d5d|endpoint_id=0415511659f8|hour=60019a7f1daa|organization_id=0415511659f8|slot=2162cfea635a
 column endpoint_rates.|accepted=767a7bf880ea|ceiling=c5884cab5882|endpoint_id=0415511659f8|next_at=54ff0ef01fe0|organization_id=0415511659f8|probe_id=9299932d5f23|probe_token=9299932d5f23|rate=c5884cab5882|rejected_at=54ff0ef01fe0|wait_ms=bf4c4e6f5bb1|waited_ms=bf4c4e6f5bb1
 column event_days.|begins=0415511659f8|begins_at=60019a7f1daa|checked_at=b93ebeb571bf|dropped_at=b93ebeb571bf|ends=0415511659f8|ends_at=60019a7f1daa|name=cafe39a033bf|organization_id=338b0c07aa42|retained_for=24ef2499b20d
@@ -79,7 +79,7 @@ constraint webhook_endpoints.|webhook_endpoints_pkey=1a29056265b9|webhook_endpoi
 |function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)=8abd4bc46b75
 |function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business text)=57d0bde305be
 |function continue_purge(retention_ms double precision, part_limit integer, share double precision)=d7753eabc4b6
-|function count_activity(attempts business_api.ended_attempt[])=7c11f68fc03c
+|function count_activity(attempts business_api.ended_attempt[])=82f311552cb8
 |function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)=d07a3a24d1c4
 |function count_queue(organization_id text, endpoint_id text, count_max integer)=c19105ace6fe
 |function database_identity()=83efd122a0e2
@@ -93,7 +93,7 @@ constraint webhook_endpoints.|webhook_endpoints_pkey=1a29056265b9|webhook_endpoi
 |function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])=8c62c3b228e6
 |function delivery_details(organization_id text, delivery_ids text[], event_ids text[])=52f815773e91
 |function delivery_digits(at_time timestamp with time zone)=a1982ec8c4fc
-|function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])=4c7f7b088f63
+|function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT failed jsonb, OUT attempts business_api.ended_attempt[])=c0c83d44c483
 |function endpoint_target(endpoint business_api.webhook_endpoints, at_time timestamp with time zone)=571cf25b6c17
 |function ensure_day(at_time timestamp with time zone)=93c9845109e7
 |function erase_ended_secrets(part_limit integer)=7fcc5a77c16a
@@ -161,15 +161,15 @@ constraint webhook_endpoints.|webhook_endpoints_pkey=1a29056265b9|webhook_endpoi
 |function read_claims(claims jsonb)=7f5e81d8164c
 |function read_deliveries(organizations text[], ids text[])=45a655f96b91
 |function recall_attempt_results(results jsonb, written text[], failure_limit integer)=bb7145eb77ed
-|function reclaim_expired_leases(max_attempts integer)=62acb1b71d67
-|function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)=8c97defd6125
+|function reclaim_expired_leases(max_attempts integer)=91871cfe305d
+|function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer, OUT failed jsonb, OUT attempt business_api.ended_attempt)=d5baae22e333
 |function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)=eb6f93e52bc6
 |function redeliver_event(organization_id text, event_id text, endpoint_id text, entry jsonb)=7fc58a49974e
 |function reject_elsewhere(organization_id text)=12061b1eb1b6
 |function release_deliveries(claims jsonb)=0eef303264f4
 |function render_events(events jsonb, record json, more json)=cd9572be0092
 |function render_template(template text, record json, more json)=285cedff59c3
-|function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)=cbe4cfbae1ca
+|function reopen_deliveries(organization_id text, ids text[], filter jsonb, delivery_limit integer, entry jsonb)=2d5a1b770184
 |function report_results(results jsonb, written text[], outcomes jsonb[], failed jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)=f6d70875a65d
 |function retained_deliveries()=250744daa8fe
 |function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)=715aa55e381f

@@ -174,7 +174,7 @@ const SETTINGS = merge(PROCESS, {
       ],
     },
     endpoint_rates: { select: ['organization_id', 'endpoint_id'], delete: true },
-    endpoint_activity: { select: true },
+    endpoint_activity: { select: true, insert: true, update: ['counts'] },
     api_requests: { select: true },
     // Moving a delivery between the two tables locks its row, which requires the privilege to update a column.
     open_deliveries: {
