@@ -181,7 +181,7 @@ const RECOVERY_BATCH = 1000
 
 /** Creates the delivery log calls. */
 export function createDeliverySettings(
-  store: Pick<BusinessApiStore, 'deliveries'>,
+  store: Pick<BusinessApiStore, 'deliveries' | 'endpoints'>,
   service: EventOwner & Pick<Service, 'headerPrefix'>,
   makeEntry: MakeEntry,
 ): DeliverySettings<string> {
@@ -214,7 +214,11 @@ export function createDeliverySettings(
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter, limit: 1 })
       const delivery = await show(call.organizationId, id, call.action)
       if (recovered.includes(id)) return delivery
-      throw refused(call.action, INVALID_STATE, obstacleOf(delivery))
+      const endpoint = await store.endpoints.get(call.organizationId, delivery.endpointId)
+      const reason = endpoint
+        ? `the state of the delivery is ${delivery.state}: wait until it has completed`
+        : 'the endpoint of the delivery has been removed'
+      throw refused(call.action, INVALID_STATE, reason)
     },
 
     async recover(organizationId, options) {
@@ -289,13 +293,6 @@ function responseOf({ lastStatus, lastError }: Delivery): string | null {
   if (lastStatus === null) return lastError === null ? null : 'none'
   // Nonstandard statuses count as 5xx (RFC 9110, section 15).
   return `${Math.min(5, Math.floor(lastStatus / 100))}xx`
-}
-
-function obstacleOf({ state }: Delivery): string {
-  const isOpen = state === 'pending' || state === 'sending'
-  return isOpen
-    ? `the state of the delivery is ${state}: wait until it has completed`
-    : 'the endpoint of the delivery has been removed'
 }
 
 /**

@@ -82,6 +82,22 @@ describeOnEveryStore((open) => {
       await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
       assert.equal((await deliveries.get(organizationId, delivered)).state, 'delivered')
     })
+
+    test('deliveries.redeliver() rejects a pending delivery of a removed endpoint for that reason, as waiting is no use', async () => {
+      const { store, deliveries, endpoints, organizationId, endpointId } = await setUp()
+      await publish(store, organizationId)
+      await record(store, await claim(store, organizationId), 'retry')
+      const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
+      await endpoints.remove(organizationId, endpointId)
+      assert.equal((await deliveries.get(organizationId, id)).state, 'pending')
+      const about = / because the endpoint of the delivery has been removed$/
+      await assertRefused(
+        deliveries.redeliver(organizationId, id),
+        INVALID_STATE,
+        'Cannot redeliver a delivery',
+        about,
+      )
+    })
   })
 
   describe('deliveries.cancel()', () => {
