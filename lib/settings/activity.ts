@@ -34,14 +34,11 @@ export interface ActivityQuery {
 
 /** Activity counts for the deliveries created in a period, including their later attempts. */
 export interface ActivityNumbers {
-  /** Number of deliveries that were delivered for the first time. */
+  /** Number of deliveries that were delivered. A delivery that was sent again counts once, by its latest outcome. */
   readonly delivered: number
-  /** Number of deliveries that failed permanently without ever having been delivered. */
+  /** Number of deliveries that failed permanently. */
   readonly failed: number
-  /**
-   * The fraction of ended deliveries that were delivered, from 0 to 1. If none ended, `0` if all attempts failed so far,
-   * otherwise `null`.
-   */
+  /** The fraction of ended deliveries that were delivered, from 0 to 1; `null` if none ended. */
   readonly successRate: number | null
   readonly attempts: number
   /** Number of attempts by class. */
@@ -176,11 +173,10 @@ function intervalsOf({ from, to, interval }: Period): readonly string[] {
 function numbersOf(counts: ActivityCounts): ActivityNumbers {
   const [delivered, failed] = [countOf(counts, 'delivered'), countOf(counts, 'failed')]
   const ended = delivered + failed
-  const isFailing = countAll(counts, FAULTS) > 0 && countOf(counts, '2xx') === 0
   return {
     delivered,
     failed,
-    successRate: ended > 0 ? delivered / ended : isFailing ? 0 : null,
+    successRate: ended > 0 ? delivered / ended : null,
     attempts: countAll(counts, ATTEMPT_CLASSES),
     results: Object.fromEntries(
       ATTEMPT_CLASSES.map((name) => [name, countOf(counts, name)]),

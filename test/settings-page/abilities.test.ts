@@ -47,7 +47,7 @@ const fieldsOf = ({ endpoint, failedDelivery }: Seeded, { path }: PageRoute) => 
   expiry: 'never',
   url: 'https://hooks.example.com/new',
   description: 'Changed',
-  wants: 'all',
+  wants: 'some',
   type: 'client.created',
   overlap: '24h',
 })

@@ -61,7 +61,7 @@ test('GET /audit keeps a subject that is chosen by a link while other filters ch
   const under = await setUpSeeded()
   const { disabledEndpoint } = under.seeded
   const { text, words } = await under.get(`/audit?subject=${disabledEndpoint}`)
-  assert.match(words, /Activity for Old CRM/)
+  assert.match(words, /Entries for Old CRM/)
   assert.match(text, new RegExp(`<input type="hidden" name="subject" value="${disabledEndpoint}">`))
   assert.match(words, /Disabled endpoint “Old CRM” Filter grace@example\.com/)
   under.access = { ...EVERYTHING, can: ['audit:read'] }

@@ -67,6 +67,30 @@ test('a new endpoint gets all events, unless the person chooses types or whole g
   assert.deepEqual(types, ['lead.created'])
 })
 
+test('types that are ticked beside "All events" are never ignored: the form asks which of both is meant', async () => {
+  const under = setUp()
+  const url = 'https://hooks.example.com/'
+  for (const chosen of [{ group: 'lead' }, { type: 'invoice.paid' }] as const) {
+    const { status, text, words } = await under.submit('/endpoints/new', { url, wants: 'all', ...chosen })
+    assert.equal(status, 422, JSON.stringify(chosen))
+    assert.match(text, /<li><a href="#wants">/)
+    assert.match(words, /You selected events but left “All events” on\./)
+    assert.match(text, /value="(lead\.created|invoice\.paid)" checked/)
+  }
+  assert.deepEqual(await under.settings.endpoints.list(ORGANIZATION), [])
+
+  const types = ['lead.created', 'invoice.paid'] as const
+  const { id } = await under.settings.endpoints.register(ORGANIZATION, { url, types: [...types] })
+  const edit = (fields: Record<string, string | readonly string[]>) =>
+    under.submit(`/endpoints/${id}/edit`, { url, wants: 'all', ...fields })
+  const typesNow = async () => (await under.settings.endpoints.get(ORGANIZATION, id)).types
+  assert.equal((await edit({ type: ['lead.created', 'invoice.issued'] })).status, 422)
+  assert.deepEqual(await typesNow(), types)
+  // The ticks are those of before, so only the radio button was changed.
+  assert.equal((await edit({ type: types })).status, 303)
+  assert.equal(await typesNow(), null)
+})
+
 test('an endpoint sends the headers of Standard Webhooks while the box is ticked', async () => {
   const under = setUp()
   const fields = { url: 'https://hooks.example.com/', wants: 'all' }
@@ -96,10 +120,10 @@ test('POST /endpoints/:id/backfill sends an event for each record, in parts, and
   const first = await under.submit(`/endpoints/${id}/backfill`, { type: 'client.created' })
   assert.match(
     first.words,
-    /Backfill in progress .*2,500 of 2,501 records checked · 2,500 events queued.*Continue/,
+    /Backfill in progress .*2,500 of 2,501 resources checked · 2,500 events queued.*Continue/,
   )
   const second = await under.post(`/endpoints/${id}/backfill`, hiddenOf(first))
-  assert.match(second.words, /Backfill complete .*2,501 events queued 2,501 records checked/)
+  assert.match(second.words, /Backfill complete .*2,501 events queued 2,501 resources checked/)
   assert.equal((await claim(under.store, ORGANIZATION)).length, 2501)
   await under.settings.endpoints.pause(ORGANIZATION, id)
   const paused = await under.submit(`/endpoints/${id}/backfill`, { type: 'client.created' })

@@ -121,7 +121,7 @@ test('POST /deliveries/resend sends the selected deliveries again, and says whic
   const { words } = await under.get((sent.location ?? '').replace(BASE, ''))
   assert.match(
     words,
-    /2 deliveries queued Couldn't resend 1 delivery Still in progress, or the endpoint was deleted/,
+    /2 deliveries queued Couldn't resend 1 delivery Pending or sending, or the endpoint was deleted/,
   )
   for (const one of [failedDelivery, deliveredDelivery])
     assert.equal((await under.settings.deliveries.get(ORGANIZATION, one)).state, 'pending')
@@ -141,7 +141,7 @@ test('POST /deliveries/:id/redeliver and cancel act once, and show the present s
   )
   const again = await under.post(`/deliveries/${id}/redeliver`, {})
   assert.equal(again.status, 409)
-  assert.match(again.words, /still in progress.*Status Pending.*Resent delivery.*ada@example\.com/)
+  assert.match(again.words, /pending or sending.*Status Pending.*Resent delivery.*ada@example\.com/)
   assert.equal(
     (await under.submit(`/deliveries/${id}/cancel`, {})).location,
     `${BASE}/deliveries/${id}?done=cancelled`,
@@ -171,11 +171,11 @@ test('a delivery that is backing off can be retried now, unless its endpoint is 
   assert.equal(location, `${BASE}/deliveries/${id}?done=redelivered`)
   assert.match(
     (await under.get(`/deliveries/${id}?done=redelivered`)).words,
-    /Resend queued.* Next attempt Due now Created/,
+    /Resend queued.* Next attempt Now Created/,
   )
   await under.settings.endpoints.update(ORGANIZATION, failingEndpoint, { maxPerSecond: 1 })
   const limited = await under.get(`/deliveries/${id}`)
-  assert.match(limited.words, /Next attempt When the endpoint's limit of 1 per second allows/)
+  assert.match(limited.words, /Next attempt Queued: limit of 1 per second/)
   assert.doesNotMatch(limited.words, /Retry now/)
 })
 
@@ -194,7 +194,7 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
   assert.match(
     question.words,
-    /3 failed and skipped deliveries will be resent\. Only deliveries that match the filters of the list\./,
+    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the filters of the list\./,
   )
   const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
   assert.equal(status, 200)

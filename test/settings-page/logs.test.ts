@@ -26,11 +26,15 @@ test('GET /events finds the events of a record and of a type, also those that no
   assert.match(one.text, /<td><a href="[^"]*\/events\?record=inv_1">Invoice <code>inv_1<\/code><\/a>/)
   assert.match(
     words,
-    /Record Invoice inv_1 Payload \{ "id": "evt_.*"invoiceId": "inv_1".*No endpoint received this event\./,
+    /Resource Invoice inv_1 Payload \{ "id": "evt_.*"invoiceId": "inv_1".*Not sent to any endpoint\./,
   )
   assert.equal((await under.get('/events?type=project.completed')).text.match(/<th scope="row">/g)?.length, 1)
   assert.match(
-    (await under.get('/events?record=inv_3')).words,
+    (await under.get('/events?record=INV-1')).words,
+    /No events match these filters\. Search by resource ID, such as inv_…, not by name or number\. Clear filters/,
+  )
+  assert.match(
+    (await under.get('/events?type=lead.created')).words,
     /No events match these filters\. Clear filters/,
   )
 })
@@ -91,7 +95,7 @@ test('a delivery names its record, with a link to the events of that record', as
   const delivery = await under.get(path)
   assert.match(
     delivery.text,
-    /<dt>Record<\/dt><dd><a href="[^"]*\/events\?record=proj_1">Project <code>proj_1<\/code><\/a>/,
+    /<dt>Resource<\/dt><dd><a href="[^"]*\/events\?record=proj_1">Project <code>proj_1<\/code><\/a>/,
   )
 })
 
@@ -101,7 +105,7 @@ test('GET /requests shows the log, finds a request by its id, and filters by sta
   const under = setUp({ store, api })
   assert.match(
     (await under.get('/requests')).words,
-    /No requests yet\. They appear here if the service keeps/,
+    /No requests yet\. They appear here if request logging is on/,
   )
   assert.doesNotMatch((await under.get('/')).words, /API requests Of/)
   const { id, key } = await under.settings.apiKeys.create(ORGANIZATION, {
@@ -123,7 +127,17 @@ test('GET /requests shows the log, finds a request by its id, and filters by sta
     new RegExp(`Request ID ${requestId} .*Request GET /api/v1/invoices Status 403 Error .*API key Website`),
   )
   assert.match(found.text, new RegExp(`href="${BASE}/keys/${id}"`))
-  assert.match((await under.get('/requests?id=req_other')).words, /No requests match these filters/)
+  const missing =
+    /No request has this ID\. Requests with a missing or unknown API key \(401\) aren't logged\./
+  assert.match((await under.get('/requests?id=req_other')).words, missing)
+  // What this sentence says is so; a revoked key is known, so its rejections are logged.
+  for (const token of [null, 'bapi_live_unknown']) {
+    const headers = token === null ? {} : { Authorization: `Bearer ${token}` }
+    const rejected = await api.fetch(new Request('https://api.example/api/v1/clients', { headers }))
+    assert.equal(rejected.status, 401)
+    await api.requestLog.flush()
+    assert.match((await under.get(`/requests?id=${rejected.headers.get('x-request-id')}`)).words, missing)
+  }
   for (const query of ['status=2xx', `key=${id}&status=2xx`]) {
     const { words } = await under.get(`/requests?${query}`)
     assert.match(words, /clients 200/)
@@ -135,7 +149,7 @@ test('GET /requests shows the log, finds a request by its id, and filters by sta
   under.access = { ...EVERYTHING, can: ['requests:read'] }
   assert.doesNotMatch((await under.get(`/requests?id=${requestId}`)).text, /\/keys/)
   under.access = { ...EVERYTHING, organizationId: 'org_other' }
-  assert.match((await under.get(`/requests?id=${requestId}`)).words, /No requests match these filters/)
+  assert.match((await under.get(`/requests?id=${requestId}`)).words, missing)
   assert.equal(good.status, 200)
 })
 

@@ -29,7 +29,6 @@ function enhance(root) {
   for (const button of all('[data-copy]', root)) button.hidden = false
   for (const list of all('[data-types]', root)) addTypeTools(list)
   for (const button of all('[data-add]', root)) addLines(button)
-  for (const fields of all('[data-custom]', root)) followPeriod(fields)
   for (const live of all('[data-live=yes]', root)) addPause(live)
   for (const label of all('[data-all]', root)) addSelectAll(label)
   // Hidden but not removed, because pressing Enter in a field uses it.
@@ -283,6 +282,8 @@ function addTypeTools(list) {
   const fieldset = list.closest('fieldset')
   const update = () => {
     list.hidden = fieldset?.querySelector('input[name=wants][value=some]:checked') === null
+    // Disabled fields aren't submitted, so "All events" means all events.
+    for (const box of list.querySelectorAll('input')) box.disabled = list.hidden
   }
   for (const radio of fieldset?.querySelectorAll('input[name=wants]') ?? [])
     radio.addEventListener('change', update)
@@ -336,14 +337,6 @@ function addLines(button) {
     }
     button.before(line)
     line.querySelector('input')?.focus()
-  })
-}
-
-/** @type {(fields: HTMLElement) => void} */
-function followPeriod(fields) {
-  const period = fields.closest('form')?.querySelector('select[name=period]')
-  period?.addEventListener('change', () => {
-    fields.hidden = period instanceof HTMLSelectElement && period.value !== 'custom'
   })
 }
 

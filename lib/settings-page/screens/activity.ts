@@ -11,7 +11,7 @@ import { badge } from '../views/badge.ts'
 import { scaleOf, sparkline, stackedChart } from '../views/chart.ts'
 import { lines, table } from '../views/table.ts'
 import { endpointState, shortName } from './endpoint-words.ts'
-import { periodAt, periodSince } from './filter.ts'
+import { periodAt } from './filter.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -67,7 +67,8 @@ export function activitySection(
     ([name, { text }]) =>
       html`<a${attributes({ href: link(path, { activity: name }), 'aria-current': name === chosen ? 'true' : null })}>${text(t)}</a>`,
   )
-  return html`<nav class="ba-periods" aria-label="${t`Period`}">${periods}</nav>
+  return html`${queueNow(context, activity, filter)}
+<nav class="ba-periods" aria-label="${t`Period`}">${periods}</nav>
 ${numbers(context, activity, filter)}
 ${chart(context, activity, filter)}`
 }
@@ -81,37 +82,47 @@ export function figures(entries: readonly (readonly [name: string, value: Conten
 
 function numbers(
   context: Context,
-  { totals, pendingNow, failedNow, apiKeysInUse }: Activity,
+  { totals, apiKeysInUse }: Activity,
   filter: Readonly<Record<string, string>>,
 ): Html {
-  const { t, link, access } = context
-  const deliveries = (count: number, state: string): Content =>
-    count === 0
-      ? '0'
-      : html`<a href="${link('/deliveries', { ...filter, state })}">${countText(context, count)}</a>`
-  const duration = (ms: number | null): string => (ms === null ? '–' : context.format.duration(ms))
+  const { t, link, access, format } = context
+  const duration = (ms: number | null): string => (ms === null ? '–' : format.duration(ms))
   return figures([
-    [t`Success rate`, rateText(context, totals)],
-    [t`p50 duration`, duration(totals.p50Ms)],
-    [t`p95 duration`, duration(totals.p95Ms)],
-    [t`Pending now`, deliveries(pendingNow, 'pending')],
-    [t`Failed now`, deliveries(failedNow, 'failed')],
+    [t`Error rate`, errorRate(context, totals)],
+    [t`Failed attempts`, format.number(failuresOf(totals))],
+    [t`Median response time`, duration(totals.p50Ms)],
+    [t`p95 response time`, duration(totals.p95Ms)],
     filter.endpoint === undefined && access.can('keys:read')
-      ? [t`API keys in use`, html`<a href="${link('/keys')}">${context.format.number(apiKeysInUse)}</a>`]
+      ? [t`API keys used`, html`<a href="${link('/keys')}">${format.number(apiKeysInUse)}</a>`]
       : null,
   ])
+}
+
+/** Renders the deliveries that are pending or failed now, whenever they were created. */
+function queueNow(
+  { t, link, format }: Context,
+  { pendingNow, failedNow }: Activity,
+  filter: Readonly<Record<string, string>>,
+): Html {
+  const part = (name: string, count: number, state: string): Html =>
+    html`<a href="${link('/deliveries', { ...filter, state })}">${name}</a>: ${count > COUNT_MAX ? t`More than ${COUNT_MAX}` : format.number(count)}`
+  return html`<p>${part(t`Pending deliveries`, pendingNow, 'pending')} · ${part(t`Failed deliveries`, failedNow, 'failed')}</p>`
 }
 
 /** Maximum exact count of the queue. The next number means more. */
 const COUNT_MAX = 10_000
 
-function countText({ t, format }: Context, count: number): string {
-  return count > COUNT_MAX ? t`More than ${COUNT_MAX}` : format.number(count)
+/** Returns the number of failed attempts. Those that we interrupted are no failures of an endpoint. */
+function failuresOf({ attempts, results }: Attempted): number {
+  return attempts - results['2xx'] - results.interrupted
 }
 
-/** Formats the success rate; a dash if there was no attempt. */
-export function rateText({ format }: Context, { successRate }: Pick<ActivityNumbers, 'successRate'>): string {
-  return successRate === null ? '–' : format.percent(successRate)
+type Attempted = Pick<ActivityNumbers, 'attempts' | 'results'>
+
+/** Formats the fraction of attempts that failed, rounded up; a dash if there was no attempt. */
+export function errorRate({ format }: Context, numbers: Attempted): string {
+  const [failed, all] = [failuresOf(numbers), numbers.attempts - numbers.results.interrupted]
+  return all === 0 ? '–' : format.percent(Math.ceil((failed / all) * 1000) / 1000)
 }
 
 // --- The chart ---
@@ -137,9 +148,10 @@ function chart(context: Context, activity: Activity, filter: Readonly<Record<str
     { head: t`Delivered`, cell: ({ delivered }: IntervalActivity) => format.number(delivered) },
     {
       head: t`Failed`,
-      cell: ({ at, failed }: IntervalActivity) => failedLink(context, failed, hrefOf(at, 'failed')),
+      cell: ({ at, failed }: IntervalActivity) =>
+        failed === 0 ? '0' : html`<a href="${hrefOf(at, 'failed')}">${format.number(failed)}</a>`,
     },
-    { head: t`Success rate`, cell: (each: IntervalActivity) => rateText(context, each) },
+    { head: t`Error rate`, cell: (each: IntervalActivity) => errorRate(context, each) },
   ]
   const hasAttempts = totals.attempts > 0
   return html`<figure class="ba-card ba-chart"><figcaption><strong>${title}</strong> ${badge('good', t`Delivered`)} ${badge('bad', t`Failed`)}</figcaption>
@@ -155,7 +167,7 @@ ${stackedChart(
     text: `${nameOf(at)}: ${isFailed ? t`${failed} failed` : t`${delivered} delivered`}`,
   }),
 )}
-${totals.failed > 0 && html`<p class="ba-hint">${t`Failed deliveries are counted even if they were resent since.`}</p>`}
+<p class="ba-hint">${t`The error rate is the share of attempts that failed, including retries.`}</p>
 ${
   hasAttempts
     ? html`<details><summary>${t`Show as table`}</summary>${table(title, columns, series.toReversed())}</details>`
@@ -163,16 +175,11 @@ ${
 }</figure>`
 }
 
-/** Renders a number of failed deliveries, linked to their list. */
-function failedLink({ format }: Context, failed: number, href: string): Content {
-  return failed === 0 ? '0' : html`<a href="${href}">${format.number(failed)}</a>`
-}
-
 // --- Endpoints ---
 
 const ENDPOINTS_MAX = 10
 
-/** Renders the endpoints with success rate and sparkline, those with problems first. */
+/** Renders the endpoints with error rate and sparkline, those with problems first. */
 export function endpointsSection(context: Context, activity: Activity): Content {
   const { t, link, access } = context
   const present = activity.endpoints.filter(({ state }) => state !== 'removed')
@@ -193,21 +200,16 @@ ${lines<EndpointActivity>(
     },
     { head: t`Status`, width: 'small', cell: (endpoint) => stateOf(endpoint) },
     {
-      head: t`Success rate`,
+      head: t`Error rate`,
       isHeadShown: true,
       width: 'small',
-      cell: (endpoint) => rateText(context, endpoint),
+      cell: (endpoint) => errorRate(context, endpoint),
     },
     {
-      head: t`Failed`,
+      head: t`Failed attempts`,
       isHeadShown: true,
       width: 'small',
-      cell: ({ endpointId, failed }) =>
-        failedLink(
-          context,
-          failed,
-          link('/deliveries', { state: 'failed', endpoint: endpointId, ...periodSince(activity.from) }),
-        ),
+      cell: (endpoint) => context.format.number(failuresOf(endpoint)),
     },
     { head: periodText(context), width: 'medium', cell: ({ series }) => sparkline(filled(activity, series)) },
   ],

@@ -100,7 +100,8 @@ function withoutUrl(url: string | null, excerpt: string): string {
     .reduce((text, part) => text.replaceAll(part, '…'), excerpt)
 }
 
-function pretty(body: string): string {
+/** Formats JSON; returns any other text as is. */
+export function pretty(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2)
   } catch {

@@ -27,7 +27,7 @@ export async function show(context: Context): Promise<ScreenPage> {
   const only =
     subject !== '' &&
     html`<input type="hidden" name="subject" value="${subject}">
-<p class="ba-lead">${t`Activity for`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
+<p class="ba-lead">${t`Entries for`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
   const content = html`<p class="ba-lead">${t`All changes to developer settings. Entries are never deleted.`}</p>
 ${logFilterForm(context, '/audit', FIELDS, texts, null, only)}
 ${
@@ -35,7 +35,7 @@ ${
     ? entryTable(context, data, names)
     : isFiltered(texts)
       ? empty(t`No entries match these filters.`, buttonLink(link('/audit'), t`Clear filters`))
-      : empty(t`No activity yet. Changes to API keys, endpoints and deliveries appear here.`)
+      : empty(t`No entries yet. Changes to API keys, endpoints and deliveries appear here.`)
 }
 ${pageLinks(context, '/audit', texts, before, next)}`
   return { title: t`Audit log`, content }
@@ -93,9 +93,9 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   if (!access.can('audit:read')) return null
   const { data, next } = await recentChanges(context, subjectId)
   if (data.length === 0) return null
-  return html`<h2 id="changes">${t`Activity`}</h2>
+  return html`<h2 id="changes">${t`Audit log`}</h2>
 ${entryTable(context, data, null)}
-${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`View all activity`}</a></p>`}`
+${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`View all entries`}</a></p>`}`
 }
 
 /**
@@ -115,7 +115,7 @@ function entryTable(
     { head: t`Time`, width: 'large', cell: ({ at }) => format.time(at) },
   ]
   return table(
-    t`Activity`,
+    t`Audit log`,
     columns.map((column) => ({ ...column, isHeadShown: false })),
     entries,
     'ba-table ba-lines ba-log',

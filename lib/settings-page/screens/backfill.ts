@@ -8,7 +8,7 @@ import { checkbox, fieldset, form, problemSummary } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
 import { continuation } from '../views/progress.ts'
-import { nameOf } from './endpoint-words.ts'
+import { endpointOf, nameOf } from './endpoint-words.ts'
 
 /** Maximum number of records per request, which takes some seconds. */
 const PART_MAX = 2500
@@ -18,13 +18,13 @@ const STEP_MAX = 500
 /** `/endpoints/:id/backfill`: sends an event for each existing record, in parts that fit into a request. */
 export const backfill = {
   async ask(context: Context): Promise<ScreenPage> {
-    const endpoint = await find(context)
+    const endpoint = await endpointOf(context)
     return showForm(context, endpoint, offeredFor(endpoint), null)
   },
 
   async act(context: Context): Promise<Screen> {
     const { settings, access, form: sent, t, link } = context
-    const endpoint = await find(context)
+    const endpoint = await endpointOf(context)
     const types = offeredFor(endpoint).filter((type) => textsOf(sent, 'type').includes(type))
     if (types.length === 0) {
       const problem = { type: t`Select at least one event` }
@@ -48,11 +48,11 @@ export const backfill = {
       const count = t.count(queued, '1 event queued', '{0} events queued')
       const content =
         next === null
-          ? html`${notice('good', count, html`<p>${t.count(done, '1 record checked.', '{0} records checked.')}</p>`)}
+          ? html`${notice('good', count, html`<p>${t.count(done, '1 resource checked.', '{0} resources checked.')}</p>`)}
 <p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
           : continuation(context, {
               ...{ done, total, stop: back, action: link(`/endpoints/${endpoint.id}/backfill`) },
-              text: `${total > done ? t`${done} of ${total} records checked` : t`${done} records checked`} · ${count}`,
+              text: `${total > done ? t`${done} of ${total} resources checked` : t`${done} resources checked`} · ${count}`,
               hidden: { after: next, queued: String(queued) },
               fields: types.map((type) => html`<input type="hidden" name="type" value="${type}">`),
             })
@@ -78,10 +78,6 @@ async function countRecords(
   return Object.values(preview.records).reduce((sum, count) => sum + count, 0)
 }
 
-async function find({ settings, access, params }: Context): Promise<WebhookEndpoint> {
-  return settings.endpoints.get(access.organizationId, params.id ?? '')
-}
-
 function offeredFor({ types }: WebhookEndpoint): readonly BackfillType[] {
   return BACKFILL_TYPES.filter((type) => types?.includes(type) ?? true)
 }
@@ -100,7 +96,7 @@ function showForm(
   const offered = offeredFor(endpoint)
   const back = link(`/endpoints/${endpoint.id}`)
   const content = html`${message}
-<p class="ba-lead">${t`Send a created event for each record that existed before this endpoint. Records already sent are skipped, and new events are sent first.`}</p>
+<p class="ba-lead">${t`Send a created event for each resource that existed before this endpoint. Resources already sent are skipped, and new events are sent first.`}</p>
 ${
   offered.length === 0
     ? html`<p>${t`This endpoint doesn't receive created events.`} ${buttonLink(back, t`Back`)}</p>`
@@ -120,5 +116,5 @@ ${
         html`<button class="ba-button ba-button-main">${t`Start backfill`}</button>${buttonLink(back, t`Cancel`)}`,
       )
 }`
-  return { title: t`Backfill existing records`, content, up: upOf(context, endpoint) }
+  return { title: t`Backfill existing resources`, content, up: upOf(context, endpoint) }
 }

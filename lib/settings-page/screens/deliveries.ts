@@ -63,7 +63,7 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
     data.length > 0 &&
     questionLink(
       link('/deliveries/recover', readDeliveryFilter(context, query, false).texts),
-      t`Resend failed`,
+      t`Resend failed deliveries`,
     )
   return { title: t`Deliveries`, content, acts }
 }
@@ -81,7 +81,7 @@ function resentNotice({ query, t }: Context): Content {
       notice(
         'wait',
         t.count(left, "Couldn't resend 1 delivery", "Couldn't resend {0} deliveries"),
-        html`<p>${t`Still in progress, or the endpoint was deleted.`}</p>`,
+        html`<p>${t`Pending or sending, or the endpoint was deleted.`}</p>`,
       ),
   ]
 }
@@ -134,7 +134,7 @@ const FIELDS: readonly Field[] = [
   },
   {
     name: 'record',
-    label: (t) => t`Record ID`,
+    label: (t) => t`Resource ID`,
     attributes: { placeholder: 'inv_…', size: 14 },
     read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
   },
@@ -200,7 +200,7 @@ export function deliveryTable(
             },
           ]),
       {
-        head: t`Record`,
+        head: t`Resource`,
         cell: ({ subjectId }) =>
           subjectId !== null &&
           html`<a href="${link('/deliveries', { record: subjectId })}">${subjectId}</a>`,
@@ -244,10 +244,10 @@ export function dueText(
   endpoint: WebhookEndpoint | null,
 ): Content {
   if (dueAt === null) return t`None`
-  if (endpoint?.state === 'paused') return t`When the endpoint is resumed`
+  if (endpoint === null || endpoint.state === 'disabled') return t`None: endpoint disabled or deleted`
+  if (endpoint.state === 'paused') return t`When the endpoint is resumed`
   if (Date.parse(dueAt) > now) return format.time(dueAt)
-  if (lastStatus === 429 || lastStatus === 503)
-    return t`Now, or when the endpoint's back-off after ${lastStatus} ends`
-  const limit = endpoint?.maxPerSecond ?? null
-  return limit === null ? t`Due now` : t`When the endpoint's limit of ${limit} per second allows`
+  if (lastStatus === 429 || lastStatus === 503) return t`Delayed by the endpoint's ${lastStatus} response`
+  const limit = endpoint.maxPerSecond
+  return limit === null ? t`Now` : t`Queued: limit of ${limit} per second`
 }

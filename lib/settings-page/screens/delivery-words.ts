@@ -62,11 +62,11 @@ export function errorText(t: Texts, error: string): string {
     case 'invalid_response':
       return t`Invalid HTTP response`
     case 'interrupted':
-      return t`Interrupted on our side`
+      return t`Interrupted (internal error)`
     case 'unreadable':
-      return t`Delivery unreadable on our side`
+      return t`Event unreadable (internal error)`
     default:
-      return t`Failed on our side`
+      return t`Internal error`
   }
 }
 

@@ -40,7 +40,7 @@ async function redeliver(context: Context): Promise<Screen> {
     return refused(
       error,
       context,
-      t`Couldn't resend: the delivery is still in progress, or its endpoint was deleted.`,
+      t`Couldn't resend: the delivery is pending or sending, or its endpoint was deleted.`,
     )
   }
 }
@@ -121,7 +121,7 @@ ${liveRegion(
           )
         : copyableId(t, t`endpoint ID`, endpointId),
     ],
-    delivery.subjectId === null ? null : [t`Record`, recordLink(context, delivery.subjectId)],
+    delivery.subjectId === null ? null : [t`Resource`, recordLink(context, delivery.subjectId)],
     [
       t`Event ID`,
       copyableId(
@@ -146,6 +146,7 @@ ${changes}`
   const isLater = dueAt !== null && Date.parse(dueAt) > now && endpoint?.state === 'enabled'
   const acts = access.can('deliveries:write') && [
     (!isOpen || isLater) &&
+      endpoint !== null &&
       buttonForm(context, link(`/deliveries/${id}/redeliver`), isLater ? t`Retry now` : t`Resend`),
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
   ]

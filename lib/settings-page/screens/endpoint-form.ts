@@ -25,7 +25,7 @@ import {
   TEXT_FIELDS,
   wishOf,
 } from './endpoint-wish.ts'
-import { nameOf, typesByResource } from './endpoint-words.ts'
+import { endpointOf, nameOf, typesByResource } from './endpoint-words.ts'
 import { verificationCode } from './verification-code.ts'
 
 /** `/endpoints/new`. */
@@ -43,7 +43,7 @@ export const registration = {
   async act(context: Context): Promise<Screen> {
     const { settings, access, t } = context
     const wish = readWish(context)
-    const problems = judgeWish(context, wish)
+    const problems = judgeWish(context, wish, null)
     if (Object.keys(problems).length > 0) return showForm(context, wish, problems, null)
     try {
       const registered = await settings.endpoints.register(access.organizationId, {
@@ -64,8 +64,7 @@ export const registration = {
 /** `/endpoints/:id/edit`. */
 export const change = {
   async ask(context: Context): Promise<ScreenPage> {
-    const { settings, access, params } = context
-    const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    const endpoint = await endpointOf(context)
     if (!context.isStale) return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
     const wish = rebased(readWish(context), endpoint)
     const page = showForm(context, wish, {}, nameOf(endpoint))
@@ -73,10 +72,10 @@ export const change = {
   },
 
   async act(context: Context): Promise<Screen> {
-    const { settings, access, params, link, seen } = context
-    const { id, ...endpoint } = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    const { settings, access, link, seen } = context
+    const { id, ...endpoint } = await endpointOf(context)
     const wish = { ...readWish(context), id }
-    const problems = judgeWish(context, wish)
+    const problems = judgeWish(context, wish, endpoint.types)
     if (Object.keys(problems).length > 0) return showForm(context, wish, problems, nameOf(endpoint))
     try {
       const headers = patchOf(wish)
@@ -93,8 +92,7 @@ export const change = {
   },
 
   async isDone(context: Context): Promise<boolean> {
-    const { settings, access, params } = context
-    const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    const endpoint = await endpointOf(context)
     return comparedOf(context, endpoint, readWish(context)).every(([, present, yours]) => present === yours)
   },
 }
@@ -184,7 +182,7 @@ ${radios(
   { name: 'wants', label: t`Events to send`, problems },
   [
     { value: 'all', text: t`All events (including future types)` },
-    { value: 'some', text: t`Select events` },
+    { value: 'some', text: t`Selected events` },
   ],
   wish.wants,
   typeList(context, wish),
@@ -201,7 +199,7 @@ ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent 
   }
 }
 
-/** Renders the event types by resource. The script shows the list only if "Select events" is chosen. */
+/** Renders the event types by resource. The script shows the list only if "Selected events" is chosen. */
 function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
   const { service } = settings
   const offered = [...new Set([...eventTypes(service), ...types])]

@@ -7,7 +7,7 @@ import { confirmationPage } from '../views/confirmation.ts'
 import { form, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { showSecret } from './endpoint-form.ts'
-import { nameOf } from './endpoint-words.ts'
+import { endpointOf, nameOf } from './endpoint-words.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
 
 /** `/endpoints/:id/disable`. */
@@ -34,8 +34,7 @@ export const disabling = {
     return { location: link(`/endpoints/${id}`, { done: 'disable' }) }
   },
 
-  isDone: async ({ settings, access, params }: Context): Promise<boolean> =>
-    (await settings.endpoints.get(access.organizationId, params.id ?? '')).state === 'disabled',
+  isDone: async (context: Context): Promise<boolean> => (await endpointOf(context)).state === 'disabled',
 }
 
 /** `/endpoints/:id/delete`. */
@@ -65,7 +64,8 @@ export const removal = {
 export const secretRotation = {
   async ask(context: Context): Promise<ScreenPage> {
     const { t, link, newId } = context
-    const { id, name } = await find(context)
+    const endpoint = await endpointOf(context)
+    const { id } = endpoint
     const content = html`<p class="ba-lead">${t`A new secret is created now. Both secrets stay valid during the overlap, so you can roll out without downtime: accept a webhook if either signature matches.`}</p>
 ${form(
   context,
@@ -77,7 +77,7 @@ ${form(
     return {
       title: t`Rotate signing secret`,
       content,
-      up: { href: link(`/endpoints/${id}`), text: name },
+      up: { href: link(`/endpoints/${id}`), text: nameOf(endpoint) },
     }
   },
 
@@ -85,12 +85,13 @@ ${form(
     const { settings, access, params, form, t, link } = context
     const overlapMs = readOverlap(form)
     const changeId = textOf(form, 'id')
-    const { id, name } = await find(context)
+    const endpoint = await endpointOf(context)
+    const { id } = endpoint
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
       return confirmationPage(context, {
         title: t`Expire the current secret immediately?`,
         consequences: [
-          t`Without an overlap, ${name} rejects every event until it has the new secret. Rejected events are retried for a few minutes, then fail.`,
+          t`Without an overlap, ${nameOf(endpoint)} rejects every event until it has the new secret. Rejected events are retried for a few minutes, then fail.`,
         ],
         action: link(`/endpoints/${id}/rotate`),
         back: link(`/endpoints/${id}`),
@@ -116,23 +117,14 @@ ${form(
   },
 }
 
-async function find({
-  settings,
-  access,
-  params,
-}: Context): Promise<{ readonly id: string; readonly name: string }> {
-  const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
-  return { id: endpoint.id, name: nameOf(endpoint) }
-}
-
 /** Reads the endpoint and counts its pending deliveries. */
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
-  const endpoint = await find(context)
+  const endpoint = await endpointOf(context)
   const { waiting } = await readOutlook(settings, access.organizationId, endpoint.id)
   const text =
     waiting === 0
       ? t`No pending deliveries.`
       : t.count(waiting, '1 pending delivery will be skipped.', '{0} pending deliveries will be skipped.')
-  return { ...endpoint, waiting: text }
+  return { id: endpoint.id, name: nameOf(endpoint), waiting: text }
 }

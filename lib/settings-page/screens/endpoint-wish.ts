@@ -175,9 +175,19 @@ export function patchOf({ known, added }: EndpointWish): Record<string, string |
   ])
 }
 
-/** Validates everything in a form that needs neither the store nor DNS. */
-export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
+/**
+ * Validates everything in a form that needs neither the store nor DNS.
+ *
+ * @param before the endpoint's event types; `null` for all, as in a new endpoint
+ */
+export function judgeWish(
+  { t, settings }: Context,
+  wish: EndpointWish,
+  before: readonly string[] | null,
+): Problems {
   const { texts, wants, types, known, added } = wish
+  // Types that were ticked before are no contradiction: without the script, they stay ticked if "All events" is selected.
+  const isTicked = types.length > 0 && types.join() !== inOrder(settings, before ?? []).join()
   const faulty = TEXT_FIELDS.filter((field) => !v.is(CHOICES[field.choice].input, chosen(field, texts)))
   const isReplacedByNothing = known.some(({ act, value }) => act === 'replace' && value === '')
   const isIncomplete = added.some(({ name, value }) => name === '' || value === '')
@@ -185,6 +195,10 @@ export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
     ...Object.fromEntries(faulty.map(({ choice, fault }) => [choice, fault(t)])),
     ...(wants === null && { wants: t`Select the events to send` }),
     ...(wants === 'some' && types.length === 0 && { wants: t`Select at least one event` }),
+    ...(wants === 'all' &&
+      isTicked && {
+        wants: t`You selected events but left “All events” on. Choose “Selected events”, or clear the events.`,
+      }),
     ...((isReplacedByNothing || isIncomplete) && { headers: t`Enter a name and a value for each header` }),
   }
 }

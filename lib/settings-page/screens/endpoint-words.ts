@@ -1,8 +1,14 @@
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { ResolvedAccess } from '../access.ts'
+import type { Context } from '../context.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
+
+/** Returns the endpoint in the request's path. @throws `BusinessApiError` with code `not_found` */
+export function endpointOf({ settings, access, params }: Context): Promise<WebhookEndpoint> {
+  return settings.endpoints.get(access.organizationId, params.id ?? '')
+}
 
 /** Returns an endpoint's display name: the description, otherwise the URL. */
 export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {

@@ -1,5 +1,6 @@
 import { BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../../base/errors.ts'
 import { eventTypes } from '../../resources/own-events.ts'
+import type { Activity } from '../../settings/activity.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
 import type { DeliveryState } from '../../webhooks/deliveries.ts'
 import type { EndpointState, WebhookEndpoint } from '../../webhooks/endpoints.ts'
@@ -15,11 +16,11 @@ import { attemptFacts } from './attempt.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
-import { disabledReason, endpointState, nameOf } from './endpoint-words.ts'
+import { disabledReason, endpointOf, endpointState, nameOf } from './endpoint-words.ts'
 
 /** `/endpoints/:id`. */
 export async function show(context: Context): Promise<ScreenPage> {
-  return showEndpoint(context, await find(context), doneNotice(context))
+  return showEndpoint(context, await endpointOf(context), doneNotice(context))
 }
 
 /** `/endpoints/:id/test`: sends a test event and shows the result. */
@@ -29,7 +30,7 @@ async function sendTest(context: Context): Promise<ScreenPage> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', eventTypes(settings.service)) ?? undefined
   const options = { type, actor: access.actor }
-  const endpoint = await find(context)
+  const endpoint = await endpointOf(context)
   try {
     const result = await settings.endpoints.sendTest(access.organizationId, params.id ?? '', options)
     return showEndpoint(context, endpoint, testNotice(context, result))
@@ -57,14 +58,13 @@ function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
     } catch (error) {
       if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
       const text = t`No changes made: the endpoint's status has changed, as shown below.`
-      return { ...(await showEndpoint(context, await find(context), notice('wait', text))), status: 409 }
+      return {
+        ...(await showEndpoint(context, await endpointOf(context), notice('wait', text))),
+        status: 409,
+      }
     }
   }
-  return { ask: show, act, isDone: async (context) => (await find(context)).state === to }
-}
-
-async function find({ settings, access, params }: Context): Promise<WebhookEndpoint> {
-  return settings.endpoints.get(access.organizationId, params.id ?? '')
+  return { ask: show, act, isDone: async (context) => (await endpointOf(context)).state === to }
 }
 
 async function showEndpoint(
@@ -75,10 +75,11 @@ async function showEndpoint(
   const { settings, t, link, access, format } = context
   const { id, url, types, headerNames, createdAt } = endpoint
   const mayWrite = access.can('endpoints:write')
+  const read = readActivity(context, id)
   const [secretFacts, activity, deliveries] = await Promise.all([
     describeSecret(context, endpoint),
-    readActivity(context, id),
-    deliveriesOf(context, endpoint),
+    read,
+    deliveriesOf(context, endpoint, read),
   ])
   const content = html`${message}
 ${trouble(context, endpoint)}
@@ -202,7 +203,11 @@ function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Conte
 const LAST_DELIVERIES = 10
 
 /** Renders the newest deliveries, filtered by the status in the URL. */
-async function deliveriesOf(context: Context, { id }: WebhookEndpoint): Promise<Content> {
+async function deliveriesOf(
+  context: Context,
+  { id }: WebhookEndpoint,
+  activity: Promise<Activity | null>,
+): Promise<Content> {
   const { settings, access, t, link, query } = context
   if (!access.can('deliveries:read')) return null
   const chosen = DELIVERY_STATES.find((state) => state === query.get('state'))
@@ -215,13 +220,19 @@ async function deliveriesOf(context: Context, { id }: WebhookEndpoint): Promise<
     const href = link(`/endpoints/${id}`, { activity: query.get('activity'), state })
     return html`<a${attributes({ href, 'aria-current': state === chosen ? 'true' : null })}>${text}</a>`
   }
+  const failed = (await activity)?.failedNow ?? 0
+  const verb =
+    failed > 0
+      ? t.count(failed, 'Resend 1 failed delivery', 'Resend {0} failed deliveries')
+      : data.some(({ state }) => state === 'skipped') && t`Resend skipped deliveries`
   const nothing =
     chosen === undefined
       ? t`No deliveries yet. Events sent to this endpoint appear here.`
       : t`No deliveries match this filter.`
   return html`<div class="ba-heading"><h2>${t`Deliveries`}</h2>${
     access.can('deliveries:write') &&
-    questionLink(link('/deliveries/recover', { endpoint: id }), t`Resend failed`)
+    verb &&
+    questionLink(link('/deliveries/recover', { endpoint: id }), verb)
   }</div>
 <nav class="ba-periods" aria-label="${t`Filter by status`}">${stateLink(undefined, t`All`)}${DELIVERY_STATES.map((state) => stateLink(state, describeState(t, state)[0]))}</nav>
 ${data.length === 0 ? empty(nothing) : liveRegion(context, data, deliveryTable(context, data, null))}

@@ -4,10 +4,8 @@ import { html } from '../html.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
-import { rateText, readActivity } from './activity.ts'
+import { errorRate, readActivity } from './activity.ts'
 import { endpointState, nameOf, typesText } from './endpoint-words.ts'
-
-const NOTHING = { successRate: null }
 
 /** `/endpoints`. */
 export async function list(context: Context): Promise<ScreenPage> {
@@ -19,7 +17,7 @@ export async function list(context: Context): Promise<ScreenPage> {
   const counted = new Map(activity?.endpoints.map((endpoint) => [endpoint.endpointId, endpoint]))
   const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Create endpoint`, 'main')
   const content = html`${query.get('done') === 'deleted' && notice('good', t`Endpoint deleted`)}
-<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}${endpoints.length > 0 && activity !== null && html` ${t`Success rates cover the last 24 hours.`}`}</p>
+<p class="ba-lead">${t`Endpoints receive your events as signed HTTP requests.`}</p>
 ${
   endpoints.length === 0
     ? empty(t`No endpoints yet. Create one to get notified when events happen in your organization.`, act)
@@ -35,10 +33,13 @@ ${
             ? []
             : [
                 {
-                  head: t`Success rate`,
+                  head: t`Error rate (24 h)`,
                   isHeadShown: true,
                   width: 'small' as const,
-                  cell: ({ id }: WebhookEndpoint) => rateText(context, counted.get(id) ?? NOTHING),
+                  cell: ({ id }: WebhookEndpoint) => {
+                    const numbers = counted.get(id)
+                    return numbers ? errorRate(context, numbers) : '–'
+                  },
                 },
               ]),
           // Not a link, because a click would send a request that the page doesn't control.

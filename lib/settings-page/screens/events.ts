@@ -1,6 +1,6 @@
 import { BusinessApiError, INVALID_STATE } from '../../base/errors.ts'
 import { eventTypes } from '../../resources/own-events.ts'
-import type { EventDetails, ListedEvent } from '../../settings/events.ts'
+import type { ListedEvent } from '../../settings/events.ts'
 import type { EventFilter } from '../../webhooks/event-log.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { isFiltered, readForeignId, textOf } from '../form-values.ts'
@@ -11,6 +11,7 @@ import { form, select } from '../views/form.ts'
 import { buttonLink, pageLinks } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
+import { pretty } from './attempt.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
@@ -37,7 +38,7 @@ ${
               /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
           },
           { head: t`Deliveries`, width: 'medium', cell: (event) => countsText(context, event) },
-          { head: t`Record`, cell: ({ subjectId }) => recordLink(context, subjectId) },
+          { head: t`Resource`, cell: ({ subjectId }) => recordLink(context, subjectId) },
           { head: t`Event ID`, cell: ({ id }) => html`<code>${id}</code>` },
           {
             head: t`Time`,
@@ -49,7 +50,12 @@ ${
         data,
       )
     : isFiltered(texts)
-      ? empty(t`No events match these filters.`, buttonLink(link('/events'), t`Clear filters`))
+      ? empty(
+          texts.record === undefined
+            ? t`No events match these filters.`
+            : t`No events match these filters. Search by resource ID, such as inv_…, not by name or number.`,
+          buttonLink(link('/events'), t`Clear filters`),
+        )
       : empty(t`No events yet. They appear here when something happens in your organization.`)
 }
 ${pageLinks(context, '/events', texts, before, next)}`
@@ -65,7 +71,7 @@ const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
   },
   {
     name: 'record',
-    label: (t) => t`Record ID`,
+    label: (t) => t`Resource ID`,
     attributes: { placeholder: 'inv_…', size: 14 },
     read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
   },
@@ -117,16 +123,16 @@ async function showEvent(context: Context, message: Content): Promise<ScreenPage
 ${facts([
   [t`Event ID`, html`<code>${id}</code>`],
   [t`Created`, format.time(createdAt)],
-  subjectId === null ? null : [t`Record`, recordLink(context, subjectId)],
+  subjectId === null ? null : [t`Resource`, recordLink(context, subjectId)],
   onlyEndpointId === null ? null : [t`Backfill for`, only ? nameFor(access, only) : onlyEndpointId],
 ])}
 <h2>${t`Payload`}</h2>
-${codeBlock(t, pretty(event), t`Payload`)}
+${codeBlock(t, pretty(body), t`Payload`)}
 <details><summary>${t`Raw`}</summary>${codeBlock(t, exact(body), t`Raw request body`)}</details>
 <h2>${t`Deliveries`}</h2>
 ${
   deliveryLog.length === 0
-    ? empty(t`No endpoint received this event.`)
+    ? empty(t`Not sent to any endpoint.`)
     : liveRegion(context, deliveryLog, deliveryTable(context, deliveryLog, endpoints))
 }
 ${
@@ -146,12 +152,4 @@ ${form(
 )}`
 }`
   return { title: type, content, up: { href: link('/events'), text: t`Events` } }
-}
-
-function pretty({ body }: EventDetails): string {
-  try {
-    return JSON.stringify(JSON.parse(body), null, 2)
-  } catch {
-    return body
-  }
 }

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { isFiltered } from '../form-values.ts'
-import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
+import { type Attributes, type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { type Choice, filterForm, input, select } from '../views/form.ts'
 
@@ -110,7 +110,7 @@ ${fields.filter(({ choices }) => !choices).map(fieldOf)}${more}`,
   )
 }
 
-/** Renders the period fields. The script shows the custom range once selected; otherwise the next page does. */
+/** Renders the period fields. The stylesheet hides the custom range unless it is selected. */
 function periodFields(
   t: Texts,
   { period = '', from = '', to = '' }: Readonly<Record<string, string>>,
@@ -127,7 +127,7 @@ function periodFields(
     ],
     period,
   )}
-<div class="ba-filters" data-custom${attributes({ hidden: period !== CUSTOM })}>${input({ name: 'from', label: t`From` }, { type: 'datetime-local', value: from })}
+<div class="ba-filters">${input({ name: 'from', label: t`From` }, { type: 'datetime-local', value: from })}
 ${input({ name: 'to', label: t`To` }, { type: 'datetime-local', value: to })}</div>`
 }
 

@@ -182,7 +182,7 @@ ${radios(
     { value: 'date', text: t`Custom date (UTC)` },
   ],
   wish.expiry,
-  input({ name: 'date', label: t`Date`, problems }, { type: 'date', value: wish.date }),
+  input({ name: 'date', label: t`Expiration date`, problems }, { type: 'date', value: wish.date }),
 )}
 ${fieldset(
   {

@@ -44,17 +44,15 @@ export const recovery = {
       consequences: [
         count >= DELIVERY_COUNT_MAX
           ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries will be resent.`
-          : t.count(
-              count,
-              '1 failed or skipped delivery will be resent.',
-              '{0} failed and skipped deliveries will be resent.',
-            ),
+          : skipped === 0
+            ? t.count(failed, '1 failed delivery will be resent.', '{0} failed deliveries will be resent.')
+            : t`${failed} failed and ${skipped} skipped deliveries will be resent.`,
         ...(isFiltered(texts) ? [scopeText(context, texts)] : []),
         t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`,
       ],
       action: link('/deliveries/recover'),
       back,
-      verb: t.count(count, 'Resend 1', 'Resend {0}'),
+      verb: t.count(count, 'Resend 1 delivery', 'Resend {0} deliveries'),
       hidden: { ...hiddenOf(texts, filter), total: String(count) },
       isSafe: true,
     })

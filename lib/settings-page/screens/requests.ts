@@ -27,8 +27,13 @@ ${logFilterForm(context, '/requests', FIELDS, texts, keys)}
 ${
   first === undefined
     ? isFiltered(texts)
-      ? empty(t`No requests match these filters.`, buttonLink(link('/requests'), t`Clear filters`))
-      : empty(t`No requests yet. They appear here if the service keeps a request log.`)
+      ? empty(
+          filter.requestId === undefined
+            ? t`No requests match these filters.`
+            : t`No request has this ID. Requests with a missing or unknown API key (401) aren't logged.`,
+          buttonLink(link('/requests'), t`Clear filters`),
+        )
+      : empty(t`No requests yet. They appear here if request logging is on.`)
     : filter.requestId === undefined
       ? requestTable(context, data)
       : requestFacts(context, first)
@@ -112,7 +117,7 @@ function requestFacts(context: Context, request: LoggedRequest): Content {
     [t`Request ID`, html`<code>${id}</code>`],
     [t`Time`, format.time(at)],
     [t`Request`, html`<code>${method} ${path}</code>`],
-    route === path ? null : [t`Operation`, html`<code>${method} ${route}</code>`],
+    route === path ? null : [t`Route`, html`<code>${method} ${route}</code>`],
     [t`Status`, statusBadge(status)],
     error === null ? null : [t`Error`, error],
     [t`Duration`, format.duration(durationMs)],
