@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type BusinessApiStore, createIds, type EventType } from 'business-api-kit'
+import type { BusinessApiStore, EventType } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createDeliveryLoop, createDeliverySlots, createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
@@ -33,9 +33,9 @@ export async function subscribe(
   secretKeys: readonly string[],
   hasPrograms: boolean,
 ): Promise<void> {
-  // The organization has been using webhooks for two months. Audit entries have the time of the database.
-  const [clock, ids] = [() => Date.now() - 60 * DAY_MS, createIds()]
-  const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys, clock, ids })
+  // The organization has been using webhooks for two months.
+  const clock = (): number => Date.now() - 60 * DAY_MS
+  const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys, clock })
   const register = async (path: string, description: string, types: readonly EventType[] | null) => {
     const { secret } = await endpoints.register(organizationId, {
       url: subscriber.urlOf(path),

@@ -14,17 +14,16 @@ export interface DemoKeys {
 
 /** Creates the keys of an organization, like an administrator would in the developer settings. */
 export async function createDemoKeys(store: BusinessApiStore, organizationId: string): Promise<DemoKeys> {
-  const { apiKeys } = createDeveloperSettings(store)
   const readScopes = SCOPES.filter((scope) => scope.endsWith(':read'))
-  // An expiry in the past isn't allowed, so we create this key with yesterday's clock.
-  const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
+  const daysAgo = (days: number) =>
+    createDeveloperSettings(store, { clock: () => Date.now() - days * DAY_MS }).apiKeys
   const expiresAt = new Date(Date.now() - DAY_MS / 2)
   const [all, readOnly, revoked, expired] = await Promise.all([
-    apiKeys.create(organizationId, { name: 'Website', scopes: SCOPES }),
-    apiKeys.create(organizationId, { name: 'Reporting', scopes: readScopes }),
-    apiKeys.create(organizationId, { name: 'Zapier', scopes: SCOPES }),
-    yesterday.apiKeys.create(organizationId, { name: 'Old ERP export', scopes: SCOPES, expiresAt }),
+    daysAgo(75).create(organizationId, { name: 'Website', scopes: SCOPES }),
+    daysAgo(40).create(organizationId, { name: 'Reporting', scopes: readScopes }),
+    daysAgo(70).create(organizationId, { name: 'Zapier', scopes: SCOPES }),
+    daysAgo(90).create(organizationId, { name: 'Old ERP export', scopes: SCOPES, expiresAt }),
   ])
-  await apiKeys.revoke(organizationId, revoked.id)
+  await daysAgo(20).revoke(organizationId, revoked.id)
   return { all: all.key, readOnly: readOnly.key, revoked: revoked.key, expired: expired.key }
 }

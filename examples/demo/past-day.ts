@@ -32,6 +32,7 @@ export async function deliverPastDay(
   try {
     for (const sql of databases)
       await sql`select business_api.make_days_between(now() - interval '29 days', now())`
+    for (const sql of databases) await moveSettings(sql, organizations)
     for (let agoMs = 24 * HOUR_MS - PART_MS; agoMs > 0; agoMs -= PART_MS) {
       const clock = (): number => Date.now() - agoMs
       const work = { ...past, platform: createPlatform(store, { clock, ids: createIds(clock) }), time: clock }
@@ -42,7 +43,7 @@ export async function deliverPastDay(
           play({ ...work, random: createRandom(turn + act) }, turn + act),
         ),
       )
-      for (const sql of databases) await moveEvents(sql, organizations)
+      for (const sql of databases) await moveEvents(sql, organizations, agoMs)
       for (const shard of loopStores) await recordPart(shard, work, agoMs)
     }
   } finally {
@@ -50,12 +51,42 @@ export async function deliverPastDay(
   }
 }
 
+/** Moves the changes of the settings to the time in the audit entry's id, which is the time of the demo's calendar. */
+async function moveSettings(sql: Sql, organizations: readonly string[]): Promise<void> {
+  await sql`
+    update business_api.audit_entries set changed_at = business_api.id_time(id)
+    where organization_id = any (${organizations})`
+  await sql`
+    update business_api.api_keys k set revoked_at = a.changed_at
+    from business_api.audit_entries a
+    where a.organization_id = any (${organizations}) and a.organization_id = k.organization_id
+      and a.subject_id = k.id and a.action = 'api_key.revoked'`
+}
+
 /**
  * Moves events and open deliveries to the time in the event's id, which is the time of the demo's calendar. Deletes
- * events that are too old to be kept.
+ * events that are too old to be kept. The database creates the ids of overdue events, so they first get a time on the
+ * day after the due date.
  */
-async function moveEvents(sql: Sql, organizations: readonly string[]): Promise<void> {
+async function moveEvents(sql: Sql, organizations: readonly string[], agoMs: number): Promise<void> {
   await sql.begin(async (tx) => {
+    const overdue = await tx<{ organization: string; id: string; moved: string }[]>`
+      select e.organization_id as organization, e.id,
+        'evt_' || substr(business_api.day_bound(
+          least(i.due_date + interval '1 day', now() - ${agoMs} * interval '1 millisecond')
+        ), 5) || substr(e.id, 15) as moved
+      from business_api.events e
+      join business_api.invoices i on i.organization_id = e.organization_id and i.id = e.subject_id
+      where e.organization_id = any (${organizations}) and e.type = 'invoice.overdue'
+        and business_api.id_time(e.id) > now() - ${PART_MS / 2} * interval '1 millisecond'`
+    for (const { organization, id, moved } of overdue) {
+      await tx`
+        update business_api.events set id = ${moved}, body = replace(body, ${id}, ${moved})
+        where organization_id = ${organization} and id = ${id}`
+      await tx`
+        update business_api.open_deliveries set event_id = ${moved}
+        where organization_id = ${organization} and event_id = ${id}`
+    }
     await tx`
       update business_api.open_deliveries
       set id = business_api.day_bound(business_api.id_time(event_id)) || substr(id, 15),
