@@ -85,8 +85,8 @@ export function readAccess(access: Access, scopes: readonly KeyScope[] = SCOPES)
     organizationName,
     actor,
     grantableScopes: grantable,
-    locale: isLocale(locale) ? locale : 'en',
-    timeZone: isTimeZone(timeZone) ? timeZone : 'UTC',
+    locale: holds(() => Intl.getCanonicalLocales(locale).length === 1) ? locale : 'en',
+    timeZone: holds(() => new Intl.DateTimeFormat('en', { timeZone }) !== null) ? timeZone : 'UTC',
     nonce,
     can: (ability) => abilities.has(ability),
     mayGrant: (given) => given.every((scope) => grantable.includes(scope)),
@@ -112,20 +112,10 @@ function isText(text: unknown, max: number): text is string {
   return typeof text === 'string' && text !== '' && text.length <= max && isStorable(text)
 }
 
-// The locale and time zone may come from a browser, so invalid values fall back to the default.
-
-function isLocale(locale: string): boolean {
+/** Returns a check's result, or `false` if it throws. Locale and time zone may come from a browser, so they may be invalid. */
+function holds(check: () => boolean): boolean {
   try {
-    return Intl.getCanonicalLocales(locale).length === 1
-  } catch {
-    return false
-  }
-}
-
-function isTimeZone(timeZone: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone })
-    return true
+    return check()
   } catch {
     return false
   }

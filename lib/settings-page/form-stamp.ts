@@ -4,7 +4,7 @@ import type { Ability, ResolvedAccess } from './access.ts'
 import type { Act, Context, Frame, ScreenPage, Seen, Show } from './context.ts'
 import { textOf } from './form-values.ts'
 import { html } from './html.ts'
-import { recentChanges } from './screens/audit.ts'
+import { lastRotation, recentChanges } from './screens/audit.ts'
 import { notice } from './views/notice.ts'
 
 // A submitted form can be stale because another tab switched the session to another organization, or because a colleague changed the
@@ -70,14 +70,12 @@ const FACTS: Readonly<Record<string, ReadVersion>> = {
     return [key, data[0]?.id]
   },
 
-  endpoints: async ({ settings, access }, id, isEdit) => {
-    const { organizationId } = access
-    const rotations = { subjectId: id, action: 'endpoint.secret_rotated', limit: 1 } as const
-    const [{ version, state }, rotated] = await Promise.all([
-      settings.endpoints.get(organizationId, id),
-      isEdit || settings.audit.list(organizationId, rotations).then(({ data }) => data[0]?.id),
+  endpoints: async (context, id, isEdit) => {
+    const [{ version, state }, rotation] = await Promise.all([
+      context.settings.endpoints.get(context.access.organizationId, id),
+      isEdit ? undefined : lastRotation(context, id),
     ])
-    return [{ version }, rotated, isEdit || state]
+    return [{ version }, isEdit || rotation?.id, isEdit || state]
   },
 
   deliveries: async ({ settings, access }, id) => {

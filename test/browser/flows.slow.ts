@@ -40,6 +40,33 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
+  test('without JavaScript, a custom period takes one submit', async () => {
+    const { page, context } = await open('/deliveries', { javaScriptEnabled: false })
+    assert.equal(await page.isVisible('#from'), false)
+    await page.selectOption('#period', 'custom')
+    await page.fill('#from', '2026-01-02T03:04')
+    await page.click('.ba-filters > button')
+    await page.waitForURL('**period=custom&from=2026-01-02T03%3A04**')
+    assert.equal(await page.inputValue('#from'), '2026-01-02T03:04')
+    await context.close()
+  })
+
+  test('"All events" sends no types that were ticked before, and hides them', async () => {
+    const { page, context } = await open('/endpoints/new')
+    await page.fill('#url', 'https://hooks.example.com/all')
+    assert.equal(await page.isVisible('input[name=group]'), false)
+    await page.check('input[name=wants][value=some]')
+    await page.locator('input[name=group]').first().check()
+    await page.check('#wants')
+    assert.equal(await page.isVisible('input[name=group]'), false)
+    await page.click('button.ba-button-main')
+    await page.waitForSelector('[data-secret]')
+    const [endpoint] = await stage.host.settings.endpoints.list(ORGANIZATION)
+    assert.deepEqual([endpoint?.url, endpoint?.types], ['https://hooks.example.com/all', null])
+    await page.click('.ba-main a.ba-button-main')
+    await context.close()
+  })
+
   test('a test of an endpoint is sent and told without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${stage.host.seeded.endpoint}`)
     await page.click('button:has-text("Send test event")')

@@ -253,7 +253,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await open('/deliveries')
     await press(page, '[data-pause]', 'Space')
     assert.equal(await focusedText(page), 'Resume updates')
-    await answer('[data-dialog]', 'Resend failed deliveries?', 'Resend 5')
+    await answer('[data-dialog]', 'Resend failed deliveries?', 'Resend 5 deliveries')
     await says('5 deliveries queued')
     await press(page, link('/deliveries'))
     await page.waitForURL('**/deliveries')

@@ -228,8 +228,8 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
       (row) => /([\d.]+)%/.exec(row)?.[1] ?? [],
     )
     await screenshot('error-rate')
-    assert.equal(rates[0], '100')
-    assert.ok(rates.length >= 2 && Number(rates.at(-1)) < 100, rates.join())
+    assert.equal(rates[0], '0')
+    assert.ok(rates.length >= 2 && Number(rates.at(-1)) > 0, rates.join())
   })
 
   test('finds a request by its id', async () => {
@@ -247,8 +247,8 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
   test("finds an invoice's events", async () => {
     for (const id of ['inv_6', 'inv_7', 'inv_8']) await pay(id)
     await press('Events')
-    await page.getByLabel('Record ID').fill('inv_7')
-    await page.getByLabel('Record ID').press('Enter')
+    await page.getByLabel('Resource ID').fill('inv_7')
+    await page.getByLabel('Resource ID').press('Enter')
     await page.waitForURL(/record=inv_7/)
     await press('invoice.paid')
     await sees(/"invoiceId": "inv_7"/)

@@ -90,7 +90,7 @@ function numbers(
   return figures([
     [t`Error rate`, errorRate(context, totals)],
     [t`Failed attempts`, format.number(failuresOf(totals))],
-    [t`Median response time`, duration(totals.p50Ms)],
+    [t`p50 response time`, duration(totals.p50Ms)],
     [t`p95 response time`, duration(totals.p95Ms)],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys used`, html`<a href="${link('/keys')}">${format.number(apiKeysInUse)}</a>`]
@@ -120,7 +120,8 @@ function failuresOf({ attempts, results }: Attempted): number {
 type Attempted = Pick<ActivityNumbers, 'attempts' | 'results'>
 
 /** Formats the fraction of attempts that failed, rounded up; a dash if there was no attempt. */
-export function errorRate({ format }: Context, numbers: Attempted): string {
+export function errorRate({ format }: Context, numbers: Attempted | undefined): string {
+  if (!numbers) return '–'
   const [failed, all] = [failuresOf(numbers), numbers.attempts - numbers.results.interrupted]
   return all === 0 ? '–' : format.percent(Math.ceil((failed / all) * 1000) / 1000)
 }
@@ -208,7 +209,7 @@ ${lines<EndpointActivity>(
     {
       head: t`Failed attempts`,
       isHeadShown: true,
-      width: 'small',
+      width: 'medium',
       cell: (endpoint) => context.format.number(failuresOf(endpoint)),
     },
     { head: periodText(context), width: 'medium', cell: ({ series }) => sparkline(filled(activity, series)) },

@@ -87,6 +87,15 @@ export function recentChanges(
   return settings.audit.list(access.organizationId, { subjectId, limit: 10 })
 }
 
+/** Reads the latest rotation of an endpoint's signing secret. */
+export async function lastRotation(
+  { settings, access }: Pick<Context, 'settings' | 'access'>,
+  subjectId: string,
+): Promise<AuditEntry | undefined> {
+  const filter = { subjectId, action: 'endpoint.secret_rotated', limit: 1 } as const
+  return (await settings.audit.list(access.organizationId, filter)).data[0]
+}
+
 /** Renders the newest audit entries of a subject, or nothing if the person may not see the audit log. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
   const { access, t, link } = context

@@ -91,18 +91,15 @@ function resentNotice({ query, t }: Context): Content {
 /** The list's filter. Resending failed deliveries ignores `response`. */
 type Filter = DeliveryFilter<Date> & { readonly response?: ResponseClass }
 
-interface Field extends FilterField<Filter, readonly WebhookEndpoint[]> {
-  /** If `true`, resending failed deliveries ignores this field. */
-  readonly isForListOnly?: true
-}
+/** Fields that resending failed deliveries ignores. */
+const LIST_ONLY = ['state', 'response', 'event']
 
-const FIELDS: readonly Field[] = [
+const FIELDS: readonly FilterField<Filter, readonly WebhookEndpoint[]>[] = [
   {
     name: 'state',
     label: (t) => t`Status`,
     choices: ({ t }) => DELIVERY_STATES.map((state) => ({ value: state, text: describeState(t, state)[0] })),
     read: (text) => DELIVERY_STATES.filter((state) => state === text).map((state) => ({ states: [state] })),
-    isForListOnly: true,
   },
   {
     name: 'response',
@@ -110,7 +107,6 @@ const FIELDS: readonly Field[] = [
     choices: ({ t }) =>
       RESPONSES.map((value) => ({ value, text: value === 'none' ? t`No response` : value })),
     read: (text) => RESPONSES.filter((response) => response === text).map((response) => ({ response })),
-    isForListOnly: true,
   },
   {
     name: 'type',
@@ -130,7 +126,6 @@ const FIELDS: readonly Field[] = [
     label: (t) => t`Event ID`,
     attributes: { placeholder: 'evt_…', size: 14 },
     read: (text) => (readId(text) === '' ? [] : [{ eventId: text }]),
-    isForListOnly: true,
   },
   {
     name: 'record',
@@ -146,7 +141,7 @@ export function readDeliveryFilter(
   values: { get(name: string): string | null },
   isForList: boolean,
 ): ShownFilter<Filter> {
-  const fields = FIELDS.filter(({ isForListOnly }) => isForList || !isForListOnly)
+  const fields = FIELDS.filter(({ name }) => isForList || !LIST_ONLY.includes(name))
   return readFilter(fields, values, context)
 }
 
@@ -186,9 +181,9 @@ export function deliveryTable(
           const answer = lastStatus ?? (lastError === null ? '–' : errorText(t, lastError))
           const isPaused = state === 'pending' && paused.has(endpointId)
           if (isPaused) return answer === '–' ? t`Endpoint paused` : `${t`Endpoint paused`} · ${answer}`
-          return isLater(delivery)
-            ? html`${t`Retrying`} ${nextAttempt(context, dueAt ?? '')} · ${answer}`
-            : answer
+          if (dueAt === null || !isLater(delivery)) return answer
+          const unit = Date.parse(dueAt) - now < HALF_DAY_MS ? 'hour' : 'minute'
+          return html`${t`Retrying`} ${format.short(dueAt, unit)} · ${answer}`
         },
       },
       ...(endpoints === null
@@ -214,11 +209,6 @@ export function deliveryTable(
     ],
     deliveries,
   )
-}
-
-/** Renders the time of the next attempt, which is usually within hours. */
-function nextAttempt({ format, now }: Context, dueAt: string): Html {
-  return format.short(dueAt, Date.parse(dueAt) - now < HALF_DAY_MS ? 'hour' : 'minute')
 }
 
 const HALF_DAY_MS = 12 * 60 * 60 * 1000

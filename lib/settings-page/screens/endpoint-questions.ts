@@ -1,4 +1,3 @@
-import { readOutlook } from '../../webhooks/outlook.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
@@ -6,6 +5,7 @@ import { alreadyMade } from '../views/already-made.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { form, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
+import { lastRotation } from './audit.ts'
 import { showSecret } from './endpoint-form.ts'
 import { endpointOf, nameOf } from './endpoint-words.ts'
 import { overlapChoices, readOverlap } from './overlap.ts'
@@ -110,18 +110,16 @@ ${form(
     }
   },
 
-  async isDone({ settings, access, params, form }: Context): Promise<boolean> {
-    const filter = { subjectId: params.id ?? '', action: 'endpoint.secret_rotated', limit: 1 } as const
-    const { data } = await settings.audit.list(access.organizationId, filter)
-    return data[0]?.details.changeId === textOf(form, 'id')
-  },
+  isDone: async (context: Context): Promise<boolean> =>
+    (await lastRotation(context, context.params.id ?? ''))?.details.changeId === textOf(context.form, 'id'),
 }
 
 /** Reads the endpoint and counts its pending deliveries. */
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
   const endpoint = await endpointOf(context)
-  const { waiting } = await readOutlook(settings, access.organizationId, endpoint.id)
+  const filter = { endpointId: endpoint.id, states: ['pending'] } as const
+  const waiting = await settings.deliveries.count(access.organizationId, filter)
   const text =
     waiting === 0
       ? t`No pending deliveries.`

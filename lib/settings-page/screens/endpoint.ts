@@ -13,6 +13,7 @@ import { buttonLink, questionLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { activitySection, readActivity } from './activity.ts'
 import { attemptFacts } from './attempt.ts'
+import { lastRotation } from './audit.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
@@ -125,18 +126,15 @@ ${mayWrite && dangerZone(context, endpoint)}`
 
 /** Renders the signing secret's age and when the previous secret expires. */
 async function describeSecret(
-  { settings, access, t, format }: Context,
+  context: Context,
   { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,
 ): Promise<Content> {
-  const { data } = await settings.audit.list(access.organizationId, {
-    subjectId: id,
-    action: 'endpoint.secret_rotated',
-    limit: 1,
-  })
+  const { t, format } = context
+  const rotation = await lastRotation(context, id)
   const overlap =
     previousSecretExpiresAt !== null &&
     html` · ${t`Previous secret expires`} ${format.time(previousSecretExpiresAt)}`
-  return html`${t`Created`} ${format.time(data[0]?.at ?? createdAt)}${overlap}`
+  return html`${t`Created`} ${format.time(rotation?.at ?? createdAt)}${overlap}`
 }
 
 function doneNotice({ query, t }: Context): Content {

@@ -36,10 +36,7 @@ ${
                   head: t`Error rate (24 h)`,
                   isHeadShown: true,
                   width: 'small' as const,
-                  cell: ({ id }: WebhookEndpoint) => {
-                    const numbers = counted.get(id)
-                    return numbers ? errorRate(context, numbers) : '–'
-                  },
+                  cell: ({ id }: WebhookEndpoint) => errorRate(context, counted.get(id)),
                 },
               ]),
           // Not a link, because a click would send a request that the page doesn't control.
