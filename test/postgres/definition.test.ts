@@ -114,7 +114,7 @@ describe('the definition of the database', () => {
     const names = Object.entries(readDefinition()).flatMap(([file, text]) =>
       [
         ...text.matchAll(
-          /^create (or replace )?(?:unique |unlogged )*(?:function|table|index|view|type)(?: concurrently)? (?:business_api\.)?(\w+(?:\([^()]*\))?)/gm,
+          /^create (or replace )?(?:unique |unlogged )*(?:function|table|index|view|type) (?:business_api\.)?(\w+(?:\([^()]*\))?)/gm,
         ),
       ].map(([, replaces, name]) => {
         assert.equal(replaces, undefined, `${file} replaces ${name}`)

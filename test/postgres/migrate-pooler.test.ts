@@ -3,10 +3,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql } from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
-import { STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { migrate } from '../../lib/postgres.ts'
 import { TEST_SERVER_FLAGS } from '../_database.ts'
@@ -16,7 +14,7 @@ import { type Pooler, startPooler } from './_pooler.ts'
 
 const INDEX = {
   '0001-things.sql': 'create table business_api.things (id integer not null)',
-  '0002-index.sql': '--! concurrent\ncreate index concurrently things_id_idx on business_api.things (id);\n',
+  '0002-index.sql': 'create index things_id_idx on business_api.things (id)',
 }
 
 let directory: string
@@ -68,41 +66,5 @@ describe('migrate() through a pooler in transaction mode', () => {
     const [row] = await direct`
       select indisvalid as "isValid" from pg_index where indexrelid = 'business_api.things_id_idx'::regclass`
     assert.equal(row?.isValid, true)
-  })
-
-  test('cancels a waiting build after timeoutMs and completes it on the next call', async () => {
-    await withPools(1, async ([pool = direct]) => {
-      await migrateFrom(pool, { '0001-things.sql': INDEX['0001-things.sql'] })
-      const reader = await direct.reserve()
-      await reader`begin isolation level repeatable read`
-      await reader`select from business_api.things`
-      await assert.rejects(migrateFrom(pool, INDEX, { timeoutMs: 500 }), { code: STORE_UNAVAILABLE })
-      await reader`rollback`
-      reader.release()
-      assert.deepEqual((await migrateFrom(pool, INDEX)).applied, ['0002-index.sql'])
-    })
-  })
-
-  test("says what to do if the user's statement_timeout aborts a build", async () => {
-    await withPools(1, async ([pool = direct]) => {
-      await migrateFrom(pool, { '0001-things.sql': INDEX['0001-things.sql'] })
-      const reader = await direct.reserve()
-      await reader`begin isolation level repeatable read`
-      await reader`select from business_api.things`
-      await direct`alter system set statement_timeout = '700ms'`
-      await direct`select pg_reload_conf()`
-      try {
-        await sleep(300)
-        await assert.rejects(
-          migrateFrom(pool, INDEX),
-          /canceling statement due to statement timeout; if the user has a statement_timeout and you use a pooler/,
-        )
-      } finally {
-        await direct`alter system reset statement_timeout`
-        await direct`select pg_reload_conf()`
-        await reader`rollback`
-        reader.release()
-      }
-    })
   })
 })

@@ -8,15 +8,10 @@ import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { until } from '../faults/_fixture.ts'
 
-// Migrations during traffic: waiting for locks, and building indexes without a lock.
+// Migrations during traffic, which wait for locks.
 
 const TABLE = { '0001-things.sql': 'create table business_api.things (id integer not null)' }
 const COLUMN = { ...TABLE, '0002-note.sql': 'alter table business_api.things add column note text' }
-const INDEX = {
-  ...TABLE,
-  '0002-index.sql':
-    '--! concurrent\n-- For "looks"; of ids.\ncreate unique index concurrently things_id_idx\n  on business_api.things (id);\n',
-}
 
 let database: TestDatabase
 let sql: Sql
@@ -53,13 +48,6 @@ async function hasColumn(): Promise<boolean> {
   const rows = await sql`
     select from pg_attribute where attrelid = 'business_api.things'::regclass and attname = 'note'`
   return rows.length === 1
-}
-
-async function index(): Promise<{ oid: number; isValid: boolean } | undefined> {
-  const [row] = await sql`
-    select indexrelid::int as oid, indisvalid as "isValid" from pg_index
-    where indexrelid = to_regclass('business_api.things_id_idx')`
-  return row as { oid: number; isValid: boolean } | undefined
 }
 
 describe('a migration waiting for a lock', () => {
@@ -124,91 +112,11 @@ describe('a migration waiting for a lock', () => {
     })
     holder.release()
   })
-})
-
-describe('a migration marked concurrent', () => {
-  test('builds its index outside a transaction and is recorded', async () => {
-    assert.deepEqual(await migrateFrom(sql, INDEX), { applied: ['0002-index.sql'], current: 2 })
-    assert.equal((await index())?.isValid, true)
-    assert.deepEqual(await migrateFrom(sql, INDEX), { applied: [], current: 2 })
-  })
-
-  test('is applied once by eight processes that wait for an older transaction', async () => {
-    const reader = await startReader()
-    const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
-    const migrating = Promise.all(pools.map((pool) => migrateFrom(pool, INDEX)))
-    await sleep(1500)
-    await sql`insert into business_api.things (id) values (1)`
-    await reader.end()
-    assert.deepEqual(
-      (await migrating).flatMap(({ applied }) => applied),
-      ['0002-index.sql'],
-    )
-    assert.equal((await index())?.isValid, true)
-  })
-
-  test('rebuilds an index that a failed attempt left invalid', async () => {
-    await sql`insert into business_api.things (id) values (1), (1)`
-    await assert.rejects(
-      migrateFrom(sql, INDEX),
-      /Cannot apply migration '0002-index\.sql': could not create unique index/,
-    )
-    const left = await index()
-    assert.equal(left?.isValid, false)
-    await sql`truncate business_api.things`
-    assert.deepEqual((await migrateFrom(sql, INDEX)).applied, ['0002-index.sql'])
-    const made = await index()
-    assert.equal(made?.isValid, true)
-    assert.notEqual(made?.oid, left?.oid)
-  })
-
-  test('keeps an index that an earlier attempt has completed', async () => {
-    await migrateFrom(sql, INDEX)
-    const before = await index()
-    await sql`delete from business_api.migrations where id = 2`
-    await migrateFrom(sql, INDEX)
-    assert.deepEqual(await index(), before)
-  })
-
-  test('fails after its timeout, reports the blocking session, and is completed by the next call', async () => {
-    const reader = await startReader()
-    const { messages, logger } = listener()
-    await assert.rejects(migrateFrom(sql, INDEX, { timeoutMs: 1000, logger }), (error: unknown) => {
-      assert.ok(error instanceof BusinessApiError)
-      assert.equal(error.code, STORE_UNAVAILABLE)
-      assert.ok(
-        error.message.includes(`the transaction of session ${reader.pid} (a long report`),
-        error.message,
-      )
-      return true
-    })
-    assert.match(messages[0] ?? '', /builds an index, and blocks nothing meanwhile: it waits for/)
-    const [row] = await sql`select max(id) as current from business_api.migrations`
-    assert.equal(row?.current, 1)
-    await reader.end()
-    await migrateFrom(sql, INDEX)
-    assert.equal((await index())?.isValid, true)
-  })
 
   test('leaves no sessions behind', async () => {
-    await migrateFrom(database.sql({ max: 1, connection: { application_name: 'migrating' } }), INDEX)
+    await migrateFrom(database.sql({ max: 1, connection: { application_name: 'migrating' } }), COLUMN)
     const sessions = (): Promise<readonly unknown[]> =>
       sql`select from pg_stat_activity where application_name = 'migrating'`
     await until('only the session of the caller is left', async () => (await sessions()).length === 1, 30_000)
   })
-
-  const refused: Record<string, string> = {
-    'a statement of another kind': 'create table business_api.more ()',
-    'an index without a name': 'create index concurrently on business_api.things (id)',
-    'a table without its schema': 'create index concurrently things_idx on things (id)',
-    'a lock on the table': 'create index things_idx on business_api.things (id)',
-  }
-  for (const [name, text] of Object.entries(refused)) {
-    test(`is rejected with ${name}`, async () => {
-      await assert.rejects(
-        migrateFrom(sql, { ...TABLE, '0002-index.sql': `--! concurrent\n${text};\n` }),
-        /Cannot migrate: '0002-index\.sql' is concurrent, and may only hold 'create index concurrently NAME on/,
-      )
-    })
-  }
 })

@@ -36,8 +36,6 @@ export interface LockWatch {
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
   /** Runs a statement and returns the rows as strings. */
   read(statement: string): Promise<readonly (readonly (string | null)[])[]>
-  /** Opens another connection to the same server, without statement timeouts. */
-  open(): Promise<Sql>
   close(): Promise<void>
 }
 
@@ -94,27 +92,12 @@ export function createLockWatch(pool: Sql): LockWatch {
       return left === 'true'
     },
 
-    async open() {
-      const limitless = openBeside(pool, { statement_timeout: 0, lock_timeout: 0, search_path: '' })
-      try {
-        await limitless.unsafe('select 1')
-        return limitless
-      } catch (error) {
-        await limitless.end({ timeout: 0 })
-        // The pooler doesn't allow session parameters, so the database user's settings apply.
-        if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
-        return openBeside(pool)
-      }
-    },
-
     close: async () => void (await connection?.end({ timeout: 1 })),
   }
 }
 
-const PROTOCOL_VIOLATION = '08P01'
-
 /** Opens a connection to the same server as the same user. */
-function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
+function openBeside({ options }: Sql): Sql {
   // postgres.js uses resolved options as they are.
   const read = {
     ...options,
@@ -123,7 +106,6 @@ function openBeside({ options }: Sql, parameters: Record<string, string | number
     prepare: false,
     transform: { undefined: undefined, column: {}, value: {}, row: {} },
     onnotice: () => {},
-    connection: { ...options.connection, ...parameters },
     shared: { retries: 0, typeArrayMap: {} },
   }
   return postgres(read as Parameters<typeof postgres>[0] & object)

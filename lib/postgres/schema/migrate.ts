@@ -49,8 +49,7 @@ const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeo
 
 /**
  * Creates the schema `business_api` or upgrades it to this version. Each migration runs in a transaction and is rolled
- * back if it fails, except that indexes on large tables are built outside a transaction (`create index concurrently`).
- * You can call `migrate` from any number of processes at once, for example on every start, and each migration is
+ * back if it fails. You can call `migrate` from any number of processes at once, for example on every start, and each migration is
  * applied only once. If there's nothing to do, the user only needs to be able to read `business_api.migrations`.
  *
  * Other sessions are blocked for up to a second at a time. A migration that has to wait longer for a lock gives up and
@@ -60,7 +59,7 @@ const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeo
  * A database that was migrated by a newer version is accepted, unless one of the newer migrations is marked `breaking`.
  *
  * @param source a connection string, or your postgres.js pool with any options. With a connection string, a connection
- * is opened and closed again. Up to two more are opened while a migration waits or builds an index
+ * is opened and closed again. Another one is opened while a migration waits
  * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without quoting it
  * @throws BusinessApiError `schema_too_new` if this version can't use the database; `store_unavailable` if PostgreSQL
  * can't be reached, rejects the login, or the timeout has passed. The message has a reason and a fix, or the blocking

@@ -2,7 +2,6 @@ import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
-import { buildConcurrently } from './concurrent-indexes.ts'
 import { describeWait, type LockWait, type LockWatch, readText } from './lock-watch.ts'
 import {
   type AppliedMigration,
@@ -16,9 +15,8 @@ import {
 import { findServerFault } from './server-fault.ts'
 
 // Migrations are applied one at a time, each in a transaction that also records it. A transaction-level advisory lock
-// keeps other processes out. No session ever waits for that lock, because a waiting session has a snapshot, and CREATE
-// INDEX CONCURRENTLY waits for all older snapshots. A process that doesn't get the lock ends its transaction and
-// retries later. Unlike session locks, transaction locks also work behind a pooler in transaction mode.
+// keeps other processes out. A process that doesn't get the lock ends its transaction and retries later. Unlike session
+// locks, transaction locks also work behind a pooler in transaction mode.
 
 /** The result of a step. */
 export interface StepReport {
@@ -76,8 +74,7 @@ export function createMigrationStep(
       await refuseServer(tx)
       tries.migration = next.name
       if (current === 0) await createMigrationsTable(tx)
-      if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
-      else await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
+      await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
       // We don't use parameters because the host's type serializers could change the values.
       await tx.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }

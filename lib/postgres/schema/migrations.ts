@@ -1,5 +1,4 @@
 import { BusinessApiError, SCHEMA_TOO_NEW } from '../../base/errors.ts'
-import { readIndexStatements } from './index-statements.ts'
 import { type MigrationTexts, readMigrationTexts } from './migration-texts.ts'
 
 /** A migration that has been applied to the database. */
@@ -14,8 +13,6 @@ export interface AppliedMigration {
 
 /** A migration in this package. */
 export interface Migration extends AppliedMigration {
-  /** If `true`, the statements run outside a transaction. See concurrent-indexes.ts. */
-  readonly isConcurrent: boolean
   readonly text: string
 }
 
@@ -45,22 +42,12 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
       `Cannot migrate: expected number ${expected} but found '${name}'; a number is missing or double`,
     )
   }
-  const marks = readMarks(name, text)
-  const isConcurrent = marks.includes('concurrent')
-  if (isConcurrent) readIndexStatements(name, text)
-  return { id, name, breaking: marks.includes('breaking'), isConcurrent, text }
-}
-
-/** Returns the words after `--!` in the first line. */
-function readMarks(name: string, text: string): readonly string[] {
-  const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
-  const marks = directive.split(/\s+/).filter((mark) => mark !== '')
+  const [, mark] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   // Otherwise a misspelled mark would go unnoticed until old processes fail.
-  const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
-  if (unknown !== undefined) {
-    throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
+  if (mark !== undefined && mark !== 'breaking') {
+    throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${mark}'`)
   }
-  return marks
+  return { id, name, breaking: mark === 'breaking', text }
 }
 
 // --- Comparing the database with the package ---
@@ -183,8 +170,7 @@ export function writeMigrationScript(migrations: readonly Migration[], isFirst: 
     const text = migration.text.trimEnd()
     const table = `create schema if not exists business_api;\n${MIGRATIONS_TABLE};\n\n`
     const begin = `${BEGIN}\n\n${isFirst && index === 0 ? table : ''}${writeGuard(migration)}`
-    const body = migration.isConcurrent ? `${text}\n\n${begin}` : `${begin}\n\n${text}`
-    return `-- ${migration.name}\n\n${body}\n\n${recordStatement(migration)};\ncommit;`
+    return `-- ${migration.name}\n\n${begin}\n\n${text}\n\n${recordStatement(migration)};\ncommit;`
   })
   return `${parts.join('\n\n')}\n`
 }
