@@ -98,11 +98,14 @@ describe('migrate', () => {
     assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })
 
-  test('--timeout limits the wait for another process and names the session', async () => {
+  test('--timeout limits the wait for another process', async () => {
     await database.sql({ max: 1 }).begin(async (tx) => {
-      const [holder] = await tx`select pg_advisory_xact_lock(7094703731946386291), pg_backend_pid() as pid`
-      const about = new RegExp(`because another process \\(session ${holder?.pid}\\) is still migrating`)
-      assertFailed(await run('migrate', '--timeout', '1ms'), 1, about)
+      await tx`select pg_advisory_xact_lock(7094703731946386291)`
+      assertFailed(
+        await run('migrate', '--timeout', '1ms'),
+        1,
+        /because another process is still migrating; wait/,
+      )
     })
     assertFailed(await run('migrate', '--timeout', 'soon'), 2, /--timeout must be/)
   })

@@ -19,7 +19,7 @@ import type { Session } from '../session.ts'
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'creates the schema business_api, or brings it up to date',
-  about: `Each pending migration is a transaction, so a failed one leaves no trace. Any number of processes can migrate at once. A migration waits up to a second for a lock, then lets other sessions through and tries again; a line on stderr names the session in the way. With --service, registers the service's own event types for business_api.publish_event.`,
+  about: `Each pending migration is a transaction, so a failed one leaves no trace. Any number of processes can migrate at once. A migration waits up to a second for a lock, then lets other sessions through and tries again, and says so on stderr. With --service, registers the service's own event types for business_api.publish_event.`,
   onShards: 'parallel',
   flags: {
     maxEventBytes: parsed(

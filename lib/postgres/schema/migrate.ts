@@ -9,7 +9,6 @@ import { readSource } from '../connection/source.ts'
 import { describeTarget, readTarget } from '../connection/target.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { registerEvents } from './event-types.ts'
-import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import { readMigrations } from './migrations.ts'
@@ -31,7 +30,7 @@ export interface MigrateOptions {
    * time limit. Defaults to 300,000.
    */
   timeoutMs?: number | undefined
-  /** Receives warnings about blocking sessions while a migration is waiting. Defaults to JSON lines on stderr. */
+  /** Receives warnings while a migration is waiting. Defaults to JSON lines on stderr. */
   logger?: Logger | false | undefined
 }
 
@@ -49,21 +48,20 @@ const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeo
 
 /**
  * Creates the schema `business_api` or upgrades it to this version. Each migration runs in a transaction and is rolled
- * back if it fails. You can call `migrate` from any number of processes at once, for example on every start, and each migration is
- * applied only once. If there's nothing to do, the user only needs to be able to read `business_api.migrations`.
+ * back if it fails. You can call `migrate` from any number of processes at once, for example on every start, and each
+ * migration is applied only once. If there's nothing to do, the user only needs to be able to read
+ * `business_api.migrations`.
  *
  * Other sessions are blocked for up to a second at a time. A migration that has to wait longer for a lock gives up and
- * tries again once the blocking transactions have ended. Poolers in transaction mode are supported, but a waiting
- * migration needs two of their connections.
+ * tries again later. Poolers in transaction mode are supported.
  *
  * A database that was migrated by a newer version is accepted, unless one of the newer migrations is marked `breaking`.
  *
  * @param source a connection string, or your postgres.js pool with any options. With a connection string, a connection
- * is opened and closed again. Another one is opened while a migration waits
+ * is opened and closed again
  * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without quoting it
  * @throws BusinessApiError `schema_too_new` if this version can't use the database; `store_unavailable` if PostgreSQL
- * can't be reached, rejects the login, or the timeout has passed. The message has a reason and a fix, or the blocking
- * sessions
+ * can't be reached, rejects the login, or the timeout has passed. The message has a reason and a fix
  * @throws Error with the file name of a failed migration, and PostgreSQL's error as `cause`. Earlier migrations stay
  * applied
  * @throws Error with the names of migrations that were skipped in the database or have a different name there
@@ -135,19 +133,14 @@ export async function migrateFrom(
   }: Pick<MigrateOptions, 'timeoutMs'> & { logger?: Logger } = {},
 ): Promise<MigrationReport> {
   const migrations = await readMigrations(texts)
-  const watch = createLockWatch(sql)
-  const applyNext = createMigrationStep(sql, migrations, watch, {
+  const applyNext = createMigrationStep(sql, migrations, {
     deadlineAt: performance.now() + timeoutMs,
     logger,
   })
   const applied: string[] = []
-  try {
-    for (;;) {
-      const { name, current } = await applyNext()
-      if (name === null) return { applied, current }
-      applied.push(name)
-    }
-  } finally {
-    await watch.close()
+  for (;;) {
+    const { name, current } = await applyNext()
+    if (name === null) return { applied, current }
+    applied.push(name)
   }
 }

@@ -2,7 +2,6 @@ import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
-import { describeWait, type LockWait, type LockWatch, readText } from './lock-watch.ts'
 import {
   type AppliedMigration,
   compareMigrations,
@@ -34,20 +33,17 @@ export interface StepOptions {
 }
 
 /** Maximum time to wait for a lock in ms, which blocks all later statements on the table. */
-export const LOCK_TIMEOUT_MS = 1000
-/** How often to check for lock waits, in ms. Shorter waits go unnoticed. */
-const POLL_INTERVAL_MS = 300
+const LOCK_TIMEOUT_MS = 1000
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Maximum time to wait for blocking transactions before retrying anyway, in ms. */
-const PAUSE_FOR_BLOCKERS_MS = 15_000
+/** Maximum pause while another process is migrating, in ms. It usually takes less than a second. */
+const PAUSE_FOR_OTHER_MAX_MS = 1000
 const WARN_EVERY_MS = 5000
 
 /** Creates the step that applies the first pending migration, retrying until the deadline. */
 export function createMigrationStep(
   sql: Sql,
   migrations: readonly Migration[],
-  watch: LockWatch,
   { deadlineAt, logger }: StepOptions,
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
@@ -59,90 +55,50 @@ export function createMigrationStep(
       return work(tx)
     }) as Promise<Result>
 
-  async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
+  async function tryNext(): Promise<StepReport | 'busy'> {
     const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
     if (pending === undefined) return { name: null, current }
     // This needs a new transaction, because the migrations table must not be read before we have the lock.
     return begin(async (tx) => {
-      const [[pid, isOurs] = []] = await readText(
+      const [[isOurs] = []] = await readText(
         tx,
-        `select pg_backend_pid()::text, pg_try_advisory_xact_lock(${MIGRATION_LOCK_KEY})::text`,
+        `select pg_try_advisory_xact_lock(${MIGRATION_LOCK_KEY})::text`,
       )
       if (isOurs !== 'true') return 'busy'
       const { next, current } = await readPending(tx, migrations)
       if (next === undefined) return { name: null, current }
       await refuseServer(tx)
-      tries.migration = next.name
       if (current === 0) await createMigrationsTable(tx)
-      await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
+      await applyText(tx, next)
       // We don't use parameters because the host's type serializers could change the values.
       await tx.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }
     })
   }
 
+  /** Waits before the next try, while other sessions proceed. `reason` has the advice at its end. */
+  async function pause(count: number, maxMs: number, reason: string, cause?: unknown): Promise<void> {
+    if (performance.now() >= deadlineAt) throw storeUnavailable(`${reason}, then migrate again`, cause)
+    if (count > 0) warn(`Trying again: ${reason}`)
+    await sleep(Math.min(PAUSE_MS * 2 ** count, maxMs) * (0.5 + Math.random() / 2))
+  }
+
   return async function applyNext() {
-    const tries: Tries = { count: 0, migration: null, wait: null }
-    for (;;) {
-      tries.wait = null
+    for (let count = 0; ; count++) {
       try {
-        const report = await tryNext(tries)
+        const report = await tryNext()
         if (report !== 'busy') return report
-        await pauseForOther(tries)
+        await pause(count, PAUSE_FOR_OTHER_MAX_MS, OTHER_IS_MIGRATING)
       } catch (error) {
         if (!isLockFault(error)) throw error
-        await pauseForLock(tries, error)
+        await pause(count, PAUSE_MAX_MS, `${error.message}; ${LOCK_ADVICE}`, error)
       }
-      tries.count++
-    }
-  }
-
-  /** Waits for another process to finish migrating. */
-  async function pauseForOther({ count }: Tries): Promise<void> {
-    // The session only matters for messages, so carry on if we can't get a second connection.
-    const [[pid] = []] = await watch.read(HOLDER).catch(() => [])
-    const holder = pid == null ? 'another process' : `another process (session ${pid})`
-    if (performance.now() >= deadlineAt) {
-      throw storeUnavailable(
-        `Cannot migrate because ${holder} is still migrating; wait for its end, then migrate again`,
-      )
-    }
-    if (count > 0) warn(`Migrating waits for ${holder}, which is migrating`)
-    await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
-  }
-
-  /** Waits for a blocking transaction. Other sessions can proceed in the meantime. */
-  async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
-    const reason = describeWait(wait)
-    if (performance.now() >= deadlineAt) {
-      throw storeUnavailable(`Cannot apply migration '${migration}': ${reason}; then migrate again`, cause)
-    }
-    warn(`Migration '${migration}' is tried again later: ${reason}`)
-    const begunAt = performance.now()
-    const pauseMs = Math.min(PAUSE_MS * 2 ** count, PAUSE_MAX_MS) * (0.5 + Math.random() / 2)
-    for (;;) {
-      await sleep(PAUSE_MS)
-      const now = performance.now()
-      if (now >= Math.min(deadlineAt, begunAt + PAUSE_FOR_BLOCKERS_MS)) return
-      if (now >= begunAt + pauseMs && !(await watch.areLeft(wait?.blockers ?? []).catch(() => false))) return
     }
   }
 }
 
-interface Tries {
-  count: number
-  /** The migration that was tried last. */
-  migration: string | null
-  /** The last lock wait seen during this attempt. */
-  wait: LockWait | null
-}
-
-/** Selects the session that holds the advisory lock. `pg_locks` splits the key into two columns. */
-const HOLDER = `
-  select pid::text from pg_catalog.pg_locks
-   where locktype = 'advisory' and granted and objsubid = 1
-     and classid::bigint = ${MIGRATION_LOCK_KEY} >> 32 and objid::bigint = ${MIGRATION_LOCK_KEY} & 4294967295
-     and database = (select oid from pg_catalog.pg_database where datname = current_database())`
+const OTHER_IS_MIGRATING = 'Cannot migrate because another process is still migrating; wait for its end'
+const LOCK_ADVICE = 'find the transaction that holds the lock in pg_stat_activity, and end it'
 
 /** Creates a function that logs a warning at most once every few seconds. */
 function createWarning(logger: Logger): (message: string) => void {
@@ -159,7 +115,7 @@ const LOCK_FAULTS = new Set([
   '40P01', // deadlock_detected
 ])
 
-function isLockFault(error: unknown): boolean {
+function isLockFault(error: unknown): error is Error {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   return cause instanceof postgres.PostgresError && LOCK_FAULTS.has(cause.code)
 }
@@ -237,26 +193,11 @@ async function applyText(tx: TransactionSql, { name, text }: Migration): Promise
   }
 }
 
-/** Runs `work` while polling what the session is waiting for. */
-async function observed(
-  watch: LockWatch,
-  session: string,
-  tries: Tries,
-  work: () => Promise<void>,
-): Promise<void> {
-  let isOver = false
-  let timer: NodeJS.Timeout | undefined
-  const poll = async (): Promise<void> => {
-    const wait = await watch.readWait(session).catch(() => null)
-    if (isOver) return
-    if (wait !== null && wait.blockers.length > 0) tries.wait = wait
-    timer = setTimeout(poll, POLL_INTERVAL_MS)
-  }
-  timer = setTimeout(poll, POLL_INTERVAL_MS)
-  try {
-    await work()
-  } finally {
-    isOver = true
-    clearTimeout(timer)
-  }
+/** Runs a statement and returns the rows as strings, bypassing the host's type parsers and transforms. */
+async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
+  const rows = await sql.unsafe(statement).raw()
+  // The host's row transform applies even to raw rows, and may have turned the array into an object.
+  return rows.map((row) =>
+    Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
+  )
 }
