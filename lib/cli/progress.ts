@@ -3,16 +3,14 @@ import type { Output } from './terminal.ts'
 
 /** Shows the progress of a long operation. No-op without a terminal. */
 export interface Progress {
-  /** `false` if nothing is drawn. In that case, you can skip counting. */
-  readonly isShown: boolean
-  show(done: number, total: number): void
+  /** Shows what is done so far, for example `1,000 rows`. */
+  show(done: string): void
   /** Shows the elapsed seconds until the work is done. */
   during<Result>(work: Promise<Result>): Promise<Result>
-  /** Removes the bar. */
+  /** Removes the line. */
   clear(): void
 }
 
-const BAR_WIDTH = 24
 /** Redrawing more often than this would be too fast to read. */
 const REDRAW_MS = 100
 const SECOND_MS = 1000
@@ -20,38 +18,29 @@ const ERASE_LINE = '\r\x1b[K'
 
 /** @param action what is being done, for example "Recovering" */
 export function createProgress(stream: Output, action: string): Progress {
-  if (!stream.isTTY) return { isShown: false, show: () => {}, during: (work) => work, clear: () => {} }
+  if (!stream.isTTY) return { show: () => {}, during: (work) => work, clear: () => {} }
   let drawnAt = Number.NEGATIVE_INFINITY
-  const draw = (text: string): void => void stream.write(ERASE_LINE + text)
+  const clear = (): void => void stream.write(ERASE_LINE)
+  const draw = (text = ''): void => void stream.write(`${ERASE_LINE}${action} …${text}`)
   return {
-    isShown: true,
-    show(done, total) {
-      if (performance.now() - drawnAt < REDRAW_MS && done < total) return
+    show(done) {
+      if (performance.now() - drawnAt < REDRAW_MS) return
       drawnAt = performance.now()
-      draw(`${action} ${formatBar(done, total)}`)
+      draw(` ${done}`)
     },
     async during(work) {
       let seconds = 0
-      draw(`${action} …`)
-      const timer = setInterval(() => draw(`${action} … ${++seconds} s`), SECOND_MS)
+      draw()
+      const timer = setInterval(() => draw(` ${++seconds} s`), SECOND_MS)
       try {
         return await work
       } finally {
         clearInterval(timer)
-        draw('')
+        clear()
       }
     },
-    clear: () => draw(''),
+    clear,
   }
-}
-
-/** Formats a bar such as `[######------] 50 %  1,000 of 2,000`. Capped at 100 % in case the total was too low. */
-export function formatBar(done: number, total: number): string {
-  const all = Math.max(done, total, 1)
-  const filled = Math.floor((done / all) * BAR_WIDTH)
-  const bar = '#'.repeat(filled) + '-'.repeat(BAR_WIDTH - filled)
-  const percent = Math.floor((done / all) * 100)
-  return `[${bar}] ${percent} %  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
 }
 
 /** Formats a queue count, for example `9,876`, or `10,000 and more` if counting stopped there. */

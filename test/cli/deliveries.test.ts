@@ -186,7 +186,7 @@ describe('deliveries', () => {
     assert.equal(textOf(await run(...cancel)), `${data[0].id} is cancelled\n`)
   })
 
-  test("recover sends all deliveries that match the filter again, with a bar if it's a terminal", async () => {
+  test('recover sends all deliveries that match the filter again, and shows progress on a terminal', async () => {
     const { org, endpointId } = await skip(1100)
     const recover = ['deliveries', 'recover', '--organization', org, '--yes']
     assert.deepEqual(jsonOf(await run(...recover, '--until', '1h', '--json')), { recovered: 0 })
@@ -195,8 +195,8 @@ describe('deliveries', () => {
     const { stdout, stderr } = await onTerminal(...recover, '--endpoint', endpointId, '--since', '1h')
     assert.equal(stdout, 'Recovered 1,100\n')
     const frames = stderr.split(ERASE)
-    assert.equal(frames[3], `Recovering [${'#'.repeat(21)}---] 90 %  1,000 of 1,100`)
-    assert.deepEqual(frames.slice(-2), [`Recovering [${'#'.repeat(24)}] 100 %  1,100 of 1,100`, ''])
+    assert.equal(frames[1], 'Recovering … 1,000')
+    assert.equal(frames.at(-1), '')
     assert.deepEqual(jsonOf(await run(...recover, '--json')), { recovered: 0 })
     assertFailed(await run(...recover, '--type', 'lost'), 2, /--type must be one of/)
   })

@@ -159,7 +159,7 @@ describe('audit', () => {
 })
 
 describe('purge', () => {
-  test("purges until nothing old is left, with a bar if it's a terminal", async () => {
+  test('purges until nothing old is left, and shows progress on a terminal', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     await publish(sql, org, 2)
@@ -177,7 +177,7 @@ describe('purge', () => {
     // Two have yet to be sent.
     assert.equal(stdout, 'Erased 2,100 events and 0 expired idempotency keys\n')
     const frames = stderr.split(ERASE)
-    assert.equal(frames[1], `Purging [${'#'.repeat(11)}${'-'.repeat(13)}] 47 %  1,000 of 2,102`)
+    assert.equal(frames[1], 'Purging … 1,000 events')
     assert.equal(frames.at(-1), '')
     const [{ left } = {}] =
       await sql`select count(*)::int as left from business_api.events where organization_id = ${org}`

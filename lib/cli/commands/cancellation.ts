@@ -66,8 +66,7 @@ async function cancelAll(
       })) {
         cancelled += part.cancelled
         sending += part.sending
-        if (progress.isShown)
-          session.terminal.stderr.write(`\r\x1b[KCancelling … ${formatCount(cancelled)} deliveries`)
+        progress.show(`${formatCount(cancelled)} deliveries`)
       }
     } finally {
       progress.clear()

@@ -2,7 +2,6 @@ import { withoutUndefined } from '../../base/host-input.ts'
 import { BACKFILL_TYPES } from '../../resources/backfill.ts'
 import type { BackfillPart, BackfillPreview } from '../../settings/backfill.ts'
 import type { DeveloperSettings } from '../../settings/developer-settings.ts'
-import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, type Consequence, confirm, countOf } from '../confirmation.ts'
@@ -73,14 +72,6 @@ async function backfillAll(
   session: Session,
 ): Promise<BackfillPart> {
   const progress = session.progress('Backfilling')
-  const { limit: _, actor: __, ...selection } = options
-  const preview = progress.isShown
-    ? await endpoints.previewBackfill(owner, session.argument, selection)
-    : null
-  const counts = Object.values(preview?.records ?? {})
-  const total = counts.reduce((sum, count) => sum + count, 0)
-  // If we don't know the total, a progress bar would be misleading.
-  const isWhole = counts.every((count) => count < DELIVERY_COUNT_MAX)
   const signals = listenForSignals(session.terminal)
   const stopping = new AbortController()
   void signals.first.then(() => stopping.abort())
@@ -88,7 +79,7 @@ async function backfillAll(
     return await endpoints.backfill(owner, session.argument, {
       ...options,
       signal: stopping.signal,
-      onProgress: ({ examined }) => progress.show(examined, isWhole ? total : Math.max(total, examined * 2)),
+      onProgress: ({ examined }) => progress.show(`${formatCount(examined)} records`),
     })
   } finally {
     progress.clear()

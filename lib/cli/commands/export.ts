@@ -68,8 +68,8 @@ interface Tally {
 }
 
 function createTally(session: Session): Tally {
-  const { stdout, stderr } = session.terminal
-  // If the records go to the same terminal, they would overwrite the bar.
+  const { stdout } = session.terminal
+  // If the records go to the same terminal, they would overwrite it.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
   const counts = new Map<Kind, number>()
   let total = 0
@@ -80,7 +80,7 @@ function createTally(session: Session): Tally {
       if (text !== '' && !(await writeResult(stdout, text))) return false
       counts.set(kind, (counts.get(kind) ?? 0) + lines.length)
       total += lines.length
-      if (progress?.isShown) stderr.write(`\r\x1b[KExporting … ${formatCount(total)}`)
+      progress?.show(formatCount(total))
       return true
     },
     end() {

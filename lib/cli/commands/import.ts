@@ -83,7 +83,7 @@ async function importAll(store: RecordStore, owner: string, session: Session): P
   async function write(): Promise<void> {
     if (batch.length === 0) return
     add(total, batch, await importRecords(store, owner, batch).catch(explainAfter(total)))
-    if (progress.isShown) session.terminal.stderr.write(`\r\x1b[K${formatCount(total.lines)} records …`)
+    progress.show(`${formatCount(total.lines)} records`)
     batch = []
     rows = 0
   }

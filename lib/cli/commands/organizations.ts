@@ -38,9 +38,7 @@ const deleteOrganization: Command = defineCommand({
       }
       await askForId(session, 'organization', sentence, confirm)
       const progress = session.progress('Deleting')
-      const onProgress = (deleted: number): void => {
-        if (progress.isShown) session.terminal.stderr.write(`\r\x1b[KDeleting … ${formatCount(deleted)} rows`)
-      }
+      const onProgress = (deleted: number): void => progress.show(`${formatCount(deleted)} rows`)
       return organizations.delete(organizationId, { onProgress }).finally(progress.clear)
     })
     if (counts === null) return
@@ -75,9 +73,7 @@ const forget: Command = defineCommand({
     await askForId(session, 'business', sentence, confirm)
     const { changed, left } = await withSettings(session, ({ organizations }) => {
       const progress = session.progress('Removing')
-      const onProgress = (rows: number): void => {
-        if (progress.isShown) session.terminal.stderr.write(`\r\x1b[KRemoving … ${formatCount(rows)} rows`)
-      }
+      const onProgress = (rows: number): void => progress.show(`${formatCount(rows)} rows`)
       return organizations
         .forgetBusiness(owner, businessId, { proposalIds, onProgress })
         .finally(progress.clear)

@@ -44,11 +44,8 @@ A running business-api-kit deliver does all this by itself: see its --retention.
       })
       if (!goesOn) return null
       const progress = session.progress('Purging')
-      const total = progress.isShown
-        ? await withInspector(url, (inspector) => inspector.countPurgeable(olderThan))
-        : 0
       const entry = makeEntry(who, olderThan)
-      return purgeAll(store.deliveries, olderThan, entry, total, progress).finally(progress.clear)
+      return purgeAll(store.deliveries, olderThan, entry, progress).finally(progress.clear)
     })
     if (report === null) return
     const { events, idempotencyKeys } = report
@@ -68,7 +65,6 @@ async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,
   entry: PurgeEntry,
-  total: number,
   progress: Progress,
 ): Promise<Omit<PurgeReport, 'next'>> {
   const sum = { events: 0, idempotencyKeys: 0 }
@@ -78,7 +74,7 @@ async function purgeAll(
     const part: PurgeReport = await deliveries.purge({ eventsAfterMs, limit: PURGE_LIMIT, cursor, entry })
     sum.events += part.events
     sum.idempotencyKeys += part.idempotencyKeys
-    progress.show(sum.events + sum.idempotencyKeys, total)
+    progress.show(`${formatCount(sum.events)} events`)
     cursor = part.next
     if (cursor !== null) await sleep(performance.now() - begunAt)
   } while (cursor !== null)

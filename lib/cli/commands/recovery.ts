@@ -80,11 +80,7 @@ async function recoverAll(
   session: Session,
 ): Promise<{ readonly recovered: number }> {
   const progress = session.progress('Recovering')
-  const counts = progress.isShown ? await progress.during(log.countRecoverable(owner, filter)) : null
-  const total = counts === null ? 0 : counts.failed + counts.skipped
-  const onProgress = (recovered: number): void =>
-    // Counts stop at 10,000 per state.
-    progress.show(recovered, Math.max(recovered, total))
+  const onProgress = (recovered: number): void => progress.show(formatCount(recovered))
   return log.recover(owner, { ...filter, actor: who, onProgress }).finally(progress.clear)
 }
 

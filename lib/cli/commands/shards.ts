@@ -25,14 +25,12 @@ async function withStores<Result>(
 }
 
 async function moveTo(session: Session, name: string, isNew: boolean): Promise<void> {
-  const { argument: organizationId, terminal } = session
+  const { argument: organizationId } = session
   const progress = session.progress('Moving')
-  const show = (line: string): void => {
-    if (progress.isShown) terminal.stderr.write(`\r\x1b[KMoving … ${line}`)
-  }
   const report = await moveOrganization(session.shards, organizationId, name, {
     isNew,
-    onStep: (step) => show('rows' in step ? `${step.step} ${formatCount(step.rows)} rows` : step.step),
+    onStep: (step) =>
+      progress.show('rows' in step ? `${step.step} ${formatCount(step.rows)} rows` : step.step),
   }).finally(progress.clear)
   for (const away of report.untold)
     session.note(`Shard ${away} is down, and learns it from the next process that starts`)

@@ -1,4 +1,3 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { Installation } from '../../webhooks/installation.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
@@ -107,8 +106,6 @@ export interface Inspector {
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** Counts the events a purge would delete (old, without a pending delivery). Reads up to `max` events. */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
-  /** Counts old events and expired idempotency keys, up to 1,000,000 of each. Some events may have to be kept. */
-  countPurgeable(eventsAfterMs: number): Promise<number>
   close(): Promise<void>
 }
 
@@ -119,7 +116,6 @@ const STATEMENT_TIMEOUT_MS = 30_000
  * closes every connection. Longer than the connect timeout, because connection errors are more helpful.
  */
 const QUICK_TIMEOUT_MS = 6000
-const COUNTED_MAX = 1_000_000
 
 // --- Calls ---
 
@@ -315,33 +311,14 @@ export function createInspector(url: string): Inspector {
                 count(*) filter (where state = 'failed') as failed
               from ${deliveriesOf(sql, 'event')} as delivery
             ) as delivered
-            where event.delivery_prefix < ${purgeBound(sql, eventsAfterMs)}
+            where event.delivery_prefix < business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')
             order by event.delivery_prefix
             limit ${max}::int
           ) as judged`,
       ),
 
-    countPurgeable: (eventsAfterMs) =>
-      read(
-        (sql, mark) => sql`
-          select count(*)::text, ${mark} from (
-            (
-              select 1 from business_api.events
-              where delivery_prefix < ${purgeBound(sql, eventsAfterMs)}
-              limit ${COUNTED_MAX}::int
-            )
-            union all
-            (select 1 from business_api.idempotency_keys where expires_at <= now() limit ${COUNTED_MAX}::int)
-          ) as counted`,
-      ),
-
     close: async () => void (await Promise.all([database.close(), quick.close()])),
   }
-}
-
-/** Builds the prefix bound for events of this age. See sql/50-retention.sql. */
-function purgeBound(sql: Sql, eventsAfterMs: number): Fragment {
-  return sql`business_api.day_bound(now() - ${eventsAfterMs}::float8 * interval '1 millisecond')`
 }
 
 /** How many times to read the clock. Only the fastest one counts, since the first has to open the connection. */
