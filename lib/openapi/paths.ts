@@ -74,7 +74,7 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
         ]
       : [parameterRef('IdempotencyKey')],
     ...(isList ? {} : { body: jsonContent(route.inputName, schemas.exampleOf(route.inputName)) }),
-    success: { ...buildSuccess(route, schemas), headers, ...linksOf(route) },
+    success: { ...buildSuccess(route, schemas), headers },
     errors: refusalRefs({ query: isList, body: !isList, key: !isList }),
   })
 }
@@ -114,25 +114,6 @@ type About = Pick<OwnRoute, 'operationId' | 'tag' | 'summary' | 'description' | 
 const READING =
   ' To get the next page, follow the `Link` header until a response has none. To keep a copy, pass the `Sync-Token` of the previous ' +
   "response as `updatedSince`. Lists can't be filtered by status or name."
-
-/** Links that show what you can do with a new record. */
-const LINKS: Readonly<Record<string, object>> = {
-  createClient: {
-    CreateLead: {
-      operationId: 'createLead',
-      description: "Pass the new client's `business.id` as `businessId`.",
-      requestBody: '{"businessId":"{$response.body#/data/business/id}"}',
-    },
-    ListClients: { operationId: 'listClients', description: 'The new client is first in the list.' },
-  },
-  createLead: {
-    ListLeads: { operationId: 'listLeads', description: 'The new lead is first in the list.' },
-  },
-}
-
-function linksOf({ operationId }: Route): object {
-  return Object.hasOwn(LINKS, operationId) ? { links: LINKS[operationId] } : {}
-}
 
 /** Returns a reference to one of the {@link operationParameters}. */
 export function parameterRef(name: keyof typeof operationParameters): object {

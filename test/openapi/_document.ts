@@ -54,7 +54,6 @@ export interface Response {
   readonly description: string
   readonly headers?: Readonly<Record<string, Ref>>
   readonly content?: Content
-  readonly links?: Readonly<Record<string, { readonly operationId: string; readonly requestBody?: unknown }>>
 }
 
 export interface Operation {

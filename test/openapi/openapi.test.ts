@@ -328,13 +328,6 @@ describe('openapi document', () => {
     )
   })
 
-  test('a link leads from a created client to a lead for its business', () => {
-    const { links } = response(operation('post', '/api/v1/clients'), '200')
-    const operations = operationsOf(openapi).map(({ operationId }) => operationId)
-    for (const { operationId } of Object.values(links ?? {})) assert.ok(operations.includes(operationId))
-    assert.equal(links?.CreateLead?.requestBody, '{"businessId":"{$response.body#/data/business/id}"}')
-  })
-
   test("the document covers what a program that can't see the settings page needs: paging, sync, no filters, no deletion, businessId", () => {
     for (const [method, path] of reads) {
       const { description } = operation(method, path)
