@@ -83,14 +83,13 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
   ]
   if (meter) {
     const numbers = counted.filter((metric): metric is Numbers => metric.kind !== 'histogram')
-    ends.push(observeNumbers(meter, numbers, requests.refresh), observeState(meter, readStates))
+    ends.push(observeNumbers(meter, numbers), observeState(meter, readStates))
   }
 
   return {
     contentType: PROMETHEUS_CONTENT_TYPE,
     async text() {
       const states = await readStates()
-      requests.refresh()
       return writePrometheusText([...counted, ...numbersOf(states)])
     },
     health: async () => judgeHealth(await Promise.all(shards.map((shard) => shard.readQueue())), resolved),
@@ -118,13 +117,12 @@ function subscribe<Message>(
 }
 
 /** @returns a function that stops observing */
-function observeNumbers(meter: Meter, metrics: readonly Numbers[], refresh: () => void): () => void {
+function observeNumbers(meter: Meter, metrics: readonly Numbers[]): () => void {
   return observeEach(
     meter,
     metrics.map((metric) => ({
       ...metric,
       callback: (result) => {
-        refresh()
         for (const { labels, value } of metric.all) result.observe(value, labels)
       },
     })),

@@ -13,28 +13,10 @@ import type { Meter } from './meter.ts'
 export interface RequestMetrics {
   readonly metrics: readonly (Numbers | Histogram)[]
   note(answer: AnswerTrace): void
-  /** Updates the per-reason rejection counts. Must be called before reading the metrics. */
-  refresh(): void
 }
 
 /** Bucket bounds in seconds. Lists take a few milliseconds, and requests time out after 5 s. */
 const REQUEST_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
-
-const REASONS: Readonly<Record<number, string>> = {
-  400: 'malformed',
-  401: 'unauthenticated',
-  403: 'forbidden',
-  404: 'not_found',
-  405: 'method_not_allowed',
-  409: 'in_progress',
-  413: 'too_large',
-  415: 'unsupported_media_type',
-  422: 'invalid',
-  429: 'rate_limited',
-  500: 'internal_error',
-  501: 'unsupported_coding',
-  503: 'unavailable',
-}
 
 /** Clients can send arbitrary methods, so all the others share a single series. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
@@ -63,11 +45,6 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
     REQUEST_BOUNDS,
     meter,
   )
-  const refusals = createNumbers('counter', {
-    name: 'business_api.refusals',
-    help: 'Responses with status 400 and above, by reason.',
-    unit: '{request}',
-  })
   const replays = createNumbers('counter', {
     name: 'business_api.replays',
     help: 'Replayed responses of idempotency keys.',
@@ -89,7 +66,7 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
   }
 
   return {
-    metrics: [requests, durations, refusals, replays],
+    metrics: [requests, durations, replays],
     note({ route, method, status, durationMs, isReplay }) {
       const series = routeSeries(route, method)
       let counted = series.byStatus.get(status)
@@ -100,16 +77,6 @@ export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
       counted.value++
       series.durations.observe(durationMs)
       if (isReplay) replayed.value++
-    },
-    refresh() {
-      const sums = new Map<string, number>()
-      for (const { labels, value } of requests.all) {
-        const status = Number(labels.status)
-        if (status < 400) continue
-        const reason = REASONS[status] ?? OTHER
-        sums.set(reason, (sums.get(reason) ?? 0) + value)
-      }
-      for (const [reason, sum] of sums) refusals.series({ reason }).value = sum
     },
   }
 }
