@@ -20,8 +20,6 @@ export {
   type CreateOptions,
   createApiClient,
   type Listable,
-  type Lists,
-  type OpenApiDocument,
 } from './client/create-api-client.ts'
 export type { List, ListOptions, Page } from './client/lists.ts'
 export { receiveWebhook } from './client/receive-webhook.ts'

@@ -25,7 +25,6 @@ export interface AnswerBody {
   readonly data?: unknown
   readonly error?: unknown
   readonly requestId?: unknown
-  readonly openapi?: unknown
 }
 
 /** Returns a response's data, or `undefined` if the shape is wrong. */

@@ -32,10 +32,11 @@ export interface Creatable<Item, Input> extends Listable<Item> {
 }
 
 /**
- * The operations by resource. Scopes have the same names, for example `clients:read` and `clients:write`. Amounts are
- * decimal strings. Never add them as floating-point numbers.
+ * The API's operations (see section 4 of the spec) by resource. Scopes have the same names, for example `clients:read`
+ * and `clients:write`. Calls reject with an `ApiError` or a signal's reason. Amounts are decimal strings. Never add them
+ * as floating-point numbers.
  */
-export type Lists = {
+export type ApiClient = {
   readonly [Name in Resource]: Name extends keyof CreateInputs
     ? Creatable<Shown<RecordSlices[Name]>, CreateInputs[Name]>
     : Listable<Shown<RecordSlices[Name]>>
@@ -44,22 +45,9 @@ export type Lists = {
 /** A resource's record, as returned by the API. */
 type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'admitAndList'> ? Item : never
 
-/** The API's operations (see section 4 of the spec). Calls reject with an `ApiError` or a signal's reason. */
-export interface ApiClient extends Lists {
-  /** Returns the OpenAPI document. */
-  document(options?: CallOptions): Promise<OpenApiDocument>
-}
-
-/** An OpenAPI document, for example for code generators. */
-export interface OpenApiDocument {
-  /** The OpenAPI version, for example `3.1.0`. */
-  readonly openapi: string
-}
-
 // --- Factory ---
 
-const CALL_NAMES: Names<CallOptions> = { signal: true }
-const CREATE_NAMES: Names<CreateOptions> = { ...CALL_NAMES, idempotencyKey: true }
+const CREATE_NAMES: Names<CreateOptions> = { signal: true, idempotencyKey: true }
 
 /**
  * Creates an API client. It doesn't send anything before the first call.
@@ -95,22 +83,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     return { list, create }
   }
 
-  return {
-    ...(Object.fromEntries(RESOURCES.map((name) => [name, operationsOf(name)])) as Lists),
-    async document(given = {}) {
-      rejectUnknown(given, CALL_NAMES)
-      const { signal } = given
-      const url = `${resolved.url}/openapi.json`
-      const request = {
-        action: 'read the OpenAPI document',
-        method: 'GET',
-        url,
-        body: null,
-        idempotencyKey: null,
-      } as const
-      return (await call(request, readDocument, { signal })).data
-    },
-  }
+  return Object.fromEntries(RESOURCES.map((name) => [name, operationsOf(name)])) as ApiClient
 }
 
 function readIdempotencyKey(key: string = crypto.randomUUID()): string {
@@ -120,8 +93,4 @@ function readIdempotencyKey(key: string = crypto.randomUUID()): string {
 
 function readRecord({ data }: AnswerBody): object | undefined {
   return typeof data === 'object' && data !== null && !Array.isArray(data) ? data : undefined
-}
-
-function readDocument(body: AnswerBody): OpenApiDocument | undefined {
-  return typeof body.openapi === 'string' ? { ...body, openapi: body.openapi } : undefined
 }

@@ -155,7 +155,6 @@ describe('an options object', () => {
     ['maxRetry', 'maxRetries', (given) => createApiClient(given), { url: 'https://app.example', key: 'k' }],
     ['updateSince', 'updatedSince', (given) => client.clients.list(given)],
     ['idempotencykey', 'idempotencyKey', (given) => client.leads.create({} as never, given)],
-    ['signals', 'signal', (given) => client.document(given)],
     ['tolerance', 'toleranceSeconds', (given) => verifyWebhook('{}', 't=1,v1=00', 'whsec_x', given)],
     ['organisationId', 'organizationId', (given) => captureWebhooks(given)],
     [

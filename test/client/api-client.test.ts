@@ -106,12 +106,6 @@ describe('the operations', () => {
     }
     assert.equal(requests.length, 0)
   })
-
-  test('document() returns the OpenAPI document', async () => {
-    const { api, requests } = script([json({ openapi: '3.1.0', paths: {} })])
-    assert.deepEqual(await api.document(), { openapi: '3.1.0', paths: {} })
-    assert.equal(requests[0]?.url, 'https://app.example/openapi.json')
-  })
 })
 
 describe('ApiError', () => {
@@ -195,12 +189,11 @@ describe('ApiError', () => {
     '<html>',
     '{"data":{',
   ]) {
-    test(`a 200 with the body ${body || 'of no bytes'} isn't a record, list or document`, async () => {
+    test(`a 200 with the body ${body || 'of no bytes'} isn't a record or list`, async () => {
       const answer = () => new Response(body)
       for (const call of [
         script([answer]).api.clients.create({ name: 'Atlas' }),
         collect(script([answer]).api.clients.list()),
-        script([answer]).api.document(),
       ]) {
         const error = await errorOf(call)
         assert.deepEqual([error.code, error.status, error.attempts], ['invalid_response', 200, 6])

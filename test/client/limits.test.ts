@@ -26,15 +26,11 @@ function endless(status = 200, headers: Record<string, string> = {}) {
 
 describe('limits of the client', () => {
   test("a response over 10 MiB immediately ends any call, naming the limit, and the rest isn't read", async () => {
-    for (const call of ['list', 'create', 'document'] as const) {
+    for (const call of ['list', 'create'] as const) {
       const { read, answer } = endless(200, { 'X-Request-Id': 'req_7' })
       const { api, requests } = script([answer])
       const error = await errorOf(
-        call === 'list'
-          ? collect(api.clients.list())
-          : call === 'create'
-            ? api.clients.create({ name: 'A' })
-            : api.document(),
+        call === 'list' ? collect(api.clients.list()) : api.clients.create({ name: 'A' }),
       )
       assert.deepEqual(
         [error.code, error.isTransient, error.status, error.requestId],
