@@ -12,7 +12,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 import { requestOf } from '../contract/tenant.ts'
-import { startPgBouncer, WITH_PGBOUNCER } from '../faults/_pgbouncer.ts'
+import { POOLERS } from '../faults/_poolers.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
 
 type Name = (typeof NAMES)[number]
@@ -252,23 +252,25 @@ test('the sync token of a moved organization starts over: a client gets all reco
   assert.deepEqual([...new Set([...first, ...(await sync())])].toSorted(), all.toSorted())
 })
 
-test('an organization moves through PgBouncer in transaction mode', WITH_PGBOUNCER, async (t) => {
-  const organization = organizationOn('a', 11)
-  await fill(organization, 'a')
-  const before = await rowsOf('a', organization)
-  const poolers = await Promise.all(shards.databases.map((database) => startPgBouncer(database, 3)))
-  t.after(() => Promise.all(poolers.map((pooler) => pooler.close())))
-  const pooled = new Map(NAMES.map((name, index) => [name, poolers[index]?.url ?? '']))
-  for (const [from, to] of [
-    ['a', 'b'],
-    ['b', 'a'],
-  ] as const) {
-    await moveOrganization(pooled, organization, to)
-    assert.deepEqual(await rowsOf(to, organization), before)
-    assert.deepEqual(await rowsOf(from, organization), {})
-  }
-  assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
-})
+for (const [pooler, { needs, start }] of Object.entries(POOLERS))
+  test(`an organization moves through ${pooler} in transaction mode`, needs, async (t) => {
+    const organization = organizationOn('a', 11)
+    await fill(organization, 'a')
+    const before = await rowsOf('a', organization)
+    const running = await start(shards.databases, 3)
+    t.after(() => running.close())
+    const pooled = new Map(NAMES.map((name, index) => [name, running.urls[index] ?? '']))
+    for (const [from, to] of [
+      ['a', 'b'],
+      ['b', 'a'],
+    ] as const) {
+      await moveOrganization(pooled, organization, to)
+      assert.deepEqual(await rowsOf(to, organization), before)
+      assert.deepEqual(await rowsOf(from, organization), {})
+    }
+    assert.equal((await createPlatform(others).clients.list(organization)).data.length, 1)
+    await createDeveloperSettings(store, SETTINGS).organizations.delete(organization)
+  })
 
 test('a table of any size moves, including rows that exactly fill the stream buffers', async () => {
   const organization = organizationOn('a', 5)
@@ -293,6 +295,44 @@ test('a transaction of another database of the server that stays open does not d
   })
   assert.ok((await rowsOf('c', organization)).businesses)
 })
+
+test('a copy may take longer than a statement of the role', { timeout: 60_000 }, async (t) => {
+  const organization = organizationOn('a', 12)
+  await fill(organization, 'a')
+  const limit = (value: string) =>
+    Promise.all(
+      NAMES.map((name) =>
+        sqlOf(name).unsafe(`
+          do $$ begin execute format('alter database %I set statement_timeout to ${value}', current_database()); end $$`),
+      ),
+    )
+  await limit('1000')
+  t.after(() => limit('default'))
+  let waits = 1
+  const onStep: MoveOptions['onStep'] = ({ step }) => {
+    // Blocks the process, which sends the target nothing meanwhile.
+    if (step === 'copy' && waits-- > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
+  }
+  assert.ok((await move(organization, 'b', { onStep })).copied > 20)
+})
+
+for (const [size, rows] of [
+  ['a few rows, which were all sent', 3],
+  ['many rows, which are still being read', 300],
+] as const)
+  test(`a copy that the target rejects fails the move: ${size}`, { timeout: 60_000 }, async (t) => {
+    const organization = organizationOn('a', 13)
+    await createPlatform(store).clients.list(organization)
+    await sqlOf('a')`
+      insert into business_api.businesses (organization_id, id, name)
+      select ${organization}, 'biz_' || number, repeat('x', 100000) from generate_series(1, ${rows}::int) as number`
+    const constrain = (change: string) => sqlOf('b').unsafe(`alter table business_api.businesses ${change}`)
+    await constrain(`add constraint no_two check (id <> 'biz_2')`)
+    t.after(() => constrain('drop constraint no_two'))
+    await assert.rejects(move(organization, 'b'), { code: '23514' })
+    assert.equal((await createPlatform(others).businesses.list(organization)).data.length, Math.min(rows, 50))
+    await createDeveloperSettings(store, SETTINGS).organizations.delete(organization)
+  })
 
 test('calls are unavailable between two shards; a transaction that stays open reverts the move', async () => {
   const organization = organizationOn('a', 3)

@@ -1,4 +1,4 @@
-import { Transform } from 'node:stream'
+import { once } from 'node:events'
 import { pipeline } from 'node:stream/promises'
 import type { Sql, TransactionSql } from 'postgres'
 import { DELETED_TABLES } from '../organizations.ts'
@@ -86,8 +86,10 @@ export async function copyRows(
   return rows
 }
 
-/** Makes values read the way they're written, and turns a policy that hides rows into an error. */
-const PLAIN = `set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
+/** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */
+const PLAIN = `
+  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off;
+  set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0`
 
 /**
  * Copies an organization's rows in one table. Column order may vary between databases, so columns are listed. Skips
@@ -110,18 +112,28 @@ async function copyTable(
   const from = await source
     .unsafe(`copy (select ${columns} from ${name} where organization_id = ${literal}) to stdout`)
     .readable()
-  const into = await sink.unsafe(`copy ${name} (${columns}) from stdin`).writable()
-  // COPY escapes line breaks in values, so each row is one line.
-  const counted = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      onRows(chunk.filter((byte) => byte === LINE_BREAK).length)
-      done(null, chunk)
-    },
-  })
-  await pipeline(from, counted, into)
-  // postgres.js 3.4.9 leaves the socket paused if the last rows filled the stream's buffer, which would hang the
-  // connection.
-  from._read(0)
+  const query = sink.unsafe(`copy ${name} (${columns}) from stdin`)
+  const into = await query.writable()
+  // postgres.js 3.4.9 ignores errors after CopyDone, and follows it with CopyFail, which makes PgDog close the connection.
+  Object.assign(query, { reject: (error: Error) => into.destroy(error) })
+  const fail = into._destroy.bind(into)
+  into._destroy = (error, done) => (into.writableEnded ? done(error) : fail(error, done))
+  async function* counted(): AsyncIterable<Buffer> {
+    for await (const chunk of from.iterator({ destroyOnReturn: false })) {
+      yield chunk
+      // COPY escapes line breaks in values, so each row is one line.
+      onRows(chunk.filter((byte: number) => byte === LINE_BREAK).length)
+    }
+  }
+  try {
+    await pipeline(counted, into)
+  } finally {
+    // After an error, the source's transaction can't end before all rows have been read.
+    from.on('data', () => {})
+    if (!from.destroyed) await once(from, 'end')
+    // If the last rows filled the stream's buffer, the driver leaves the socket paused.
+    from._read(0)
+  }
 }
 
 const LINE_BREAK = 10

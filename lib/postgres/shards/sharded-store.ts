@@ -127,7 +127,8 @@ export function createShardedStore<Own extends Service = Service>(options: {
 
 /**
  * Inserts a key. An imported key is only inserted once all shards have confirmed that no other organization has the
- * digest. Imports run one after another.
+ * digest. This process's imports run one after another. Imports of other processes may come between the two steps, since
+ * nothing is atomic across shards.
  */
 function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
   let turn: Promise<unknown> = Promise.resolve()
