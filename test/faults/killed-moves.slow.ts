@@ -1,5 +1,6 @@
-// An organization moves from shard to shard under load, in processes that are killed at a random step and followed by others that go on
-// with the move, or take it back. No create is lost or made twice, no event is left unsent, and nothing stays where the organization was.
+// An organization moves from shard to shard under load, in processes that are killed at a step and followed by others that continue the
+// move, or take it back. No create is lost or made twice, no event is left unsent, and nothing stays where the organization was. Moves
+// alternate between direct connections and the poolers that are installed.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -14,13 +15,19 @@ import { createDeliveryLoop } from '../../lib/webhooks.ts'
 import { programArguments } from '../_program.ts'
 import { createTestSender } from '../delivery/_loop.ts'
 import { createTestShards, NAMES, organizationOn } from '../store/_shards.ts'
+import { POOLERS } from './_poolers.ts'
 
+/** Random steps at which a move is killed. */
 const KILLS = 20
+/** Steps between which the map changes: nothing, the target, then both shards are closed, and at last the target is open. */
+const FLIP = ['close', 'hold', 'copy', 'tell', 'delete'] as const
 const CALLERS = 6
 const ORGANIZATION = organizationOn('a', 1)
 
+type Name = (typeof NAMES)[number]
+
 /** Runs a move in a process of its own. @returns the number of its steps; null if it was killed, or failed */
-function runMove(urls: string, to: string, killedAt: number): Promise<number | null> {
+function runMove(urls: string, to: string, killedAt: number | string): Promise<number | null> {
   const args = [
     ...programArguments(join(import.meta.dirname, '_mover.ts')),
     ORGANIZATION,
@@ -50,7 +57,7 @@ async function createOnce(store: ShardedStore, idempotencyKey: string): Promise<
   }
 }
 
-test(`moves under load, killed at ${KILLS} random steps, lose nothing and make nothing twice`, async (t) => {
+test(`moves under load, killed at each step of the flip and ${KILLS} random ones, lose nothing and make nothing twice`, async (t) => {
   const shards = await createTestShards()
   const stores = [shards.open(), shards.open()]
   const [store, second] = stores as [ShardedStore, ShardedStore]
@@ -76,25 +83,42 @@ test(`moves under load, killed at ${KILLS} random steps, lose nothing and make n
     }
   })
 
-  const urls = JSON.stringify(
-    Object.fromEntries(NAMES.map((name, index) => [name, shards.databases[index]?.url])),
+  const poolers = await Promise.all(
+    Object.values(POOLERS).flatMap(({ needs, start }) => (needs.skip ? [] : [start(shards.databases, 5)])),
   )
-  let steps = (await runMove(urls, 'b', 0)) ?? 0
-  let home: (typeof NAMES)[number] = 'b'
+  t.after(() => Promise.all(poolers.map((pooler) => pooler.close())))
+  const urls = [shards.databases.map(({ url }) => url), ...poolers.map((pooler) => pooler.urls)].map((list) =>
+    JSON.stringify(Object.fromEntries(NAMES.map((name, index) => [name, list[index]]))),
+  )
+  let moves = 0
+  const move = (to: Name, killedAt: number | string): Promise<number | null> =>
+    runMove(urls[moves++ % urls.length] ?? '', to, killedAt)
+
+  let home: Name = 'b'
+  let steps = (await move(home, 0)) ?? 0
+  const nextOf = (number: number): Name =>
+    NAMES[(NAMES.indexOf(home) + 1 + (number % 2)) % NAMES.length] ?? 'a'
+  for (const [number, step] of FLIP.entries()) {
+    for (const isContinued of [true, false]) {
+      const to = nextOf(number)
+      assert.equal(await move(to, step), null, step)
+      if (isContinued) home = to
+      await move(home, 0)
+    }
+  }
   for (let killed = 0; killed < KILLS; ) {
-    const to: (typeof NAMES)[number] = NAMES[(NAMES.indexOf(home) + 1 + (killed % 2)) % NAMES.length] ?? 'a'
-    const made = await runMove(urls, to, 1 + Math.floor(Math.random() * steps))
+    const to = nextOf(killed)
+    const made = await move(to, 1 + Math.floor(Math.random() * steps))
     if (made === null) {
       killed++
-      // Two of three go on with the move; the others take it back, or move back what had moved.
-      const next: (typeof NAMES)[number] = killed % 3 === 0 ? home : to
-      await runMove(urls, next, 0)
-      home = next
+      // Two of three continue the move; the others take it back, or move back what had moved.
+      if (killed % 3 !== 0) home = to
+      await move(home, 0)
     } else [steps, home] = [made, to]
   }
   isOver = true
   await Promise.all(callers)
-  t.diagnostic(`${made.size} creates`)
+  t.diagnostic(`${made.size} creates, ${moves} moves over ${urls.length} kinds of connections`)
 
   for (const [key, id] of made) assert.equal(await createOnce(second, key), id, 'a replay')
   for (const [index, sql] of shards.sqlsByName.entries()) {
