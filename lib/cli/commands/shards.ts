@@ -29,8 +29,8 @@ async function moveTo(session: Session, name: string, isNew: boolean): Promise<v
   const progress = session.progress('Moving')
   const report = await moveOrganization(session.shards, organizationId, name, {
     isNew,
-    onStep: (step) =>
-      progress.show('rows' in step ? `${step.step} ${formatCount(step.rows)} rows` : step.step),
+    onStep: ({ step, rows }) =>
+      progress.show(rows === undefined ? step : `${step} ${formatCount(rows)} rows`),
   }).finally(progress.clear)
   for (const away of report.untold)
     session.note(`Shard ${away} is down, and learns it from the next process that starts`)

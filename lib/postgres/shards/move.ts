@@ -2,9 +2,9 @@ import type { Sql, TransactionSql } from 'postgres'
 import { slotOf } from '../../access/slots.ts'
 import { BusinessApiError, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
-import { copyRows, deleteRows, hasRows, makeDays } from './moved-rows.ts'
+import { copyRows, deleteRows, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
-import { isMoving, type OrganizationPlace } from './shard-place.ts'
+import type { OrganizationPlace } from './shard-place.ts'
 
 // Moves an organization X from shard a to shard d. Before the move, X has version k in the map (0 if it has no entry).
 //
@@ -19,18 +19,20 @@ import { isMoving, type OrganizationPlace } from './shard-place.ts'
 // was copied, and then a gets (X, k+2, a), here.
 
 /** The progress of a move. */
-export type MoveStep =
-  | { readonly step: 'close' | 'hold' | 'tell' }
-  | { readonly step: 'copy' | 'delete'; readonly rows: number }
+export interface MoveStep {
+  readonly step: 'close' | 'hold' | 'copy' | 'tell' | 'delete'
+  /** Number of rows copied or deleted so far. */
+  readonly rows?: number
+}
 
 /** Options for {@link moveOrganization}. */
 export interface MoveOptions {
   /** If `true`, the organization is only moved if it's new, i.e. has no rows. Defaults to `false`. */
-  readonly isNew?: boolean | undefined
+  readonly isNew?: boolean
   /** How long to wait for earlier transactions before reverting the move, in milliseconds. Defaults to 10,000. */
-  readonly holdMs?: number | undefined
+  readonly holdMs?: number
   /** Called to report progress. */
-  readonly onStep?: ((step: MoveStep) => void) | undefined
+  readonly onStep?: (step: MoveStep) => void
 }
 
 /** The result of a move. */
@@ -45,17 +47,7 @@ export interface MoveReport {
   readonly untold: readonly string[]
 }
 
-interface State {
-  /** The organization's shard and the entry's version, which is 0 if there's no entry. */
-  readonly settled: OrganizationPlace
-  /** The target of a move in progress, or `null`. */
-  readonly begun: string | null
-  /** If `true`, the organization's own shard is closed because reverting a move was interrupted. */
-  readonly isClosed: boolean
-  /** The slot's shard. */
-  readonly ofSlot: string
-}
-
+/** A reachable shard. */
 interface Site {
   readonly name: string
   readonly sql: Sql
@@ -71,34 +63,14 @@ interface Site {
  */
 export async function moveOrganization(
   urls: ReadonlyMap<string, string>,
-  organizationId: string,
+  id: string,
   to: string,
   { isNew = false, holdMs = HOLD_MS, onStep = () => {} }: MoveOptions = {},
 ): Promise<MoveReport> {
+  const opened: Sql[] = []
   const sites: Site[] = []
   const untold: string[] = []
-  try {
-    for (const [name, url] of urls) {
-      const sql = await openPlainPool(url)
-      sites.push({ name, sql })
-      await sql`select 1`.catch(() => untold.push(name))
-    }
-    const there = sites.filter(({ name }) => !untold.includes(name))
-    return await createMove(there, untold, organizationId, { isNew, holdMs, onStep }).run(to)
-  } finally {
-    await Promise.all(sites.map(({ sql }) => sql.end({ timeout: 5 })))
-  }
-}
 
-const HOLD_MS = 10_000
-
-/** Creates a move between reachable shards. */
-function createMove(
-  sites: readonly Site[],
-  untold: readonly string[],
-  id: string,
-  { isNew, holdMs, onStep }: Required<{ [Name in keyof MoveOptions]: NonNullable<MoveOptions[Name]> }>,
-): { run(to: string): Promise<MoveReport> } {
   const find = (name: string): Site => {
     const site = sites.find((each) => each.name === name)
     if (site) return site
@@ -129,38 +101,20 @@ function createMove(
       on conflict do nothing returning 1`
   }
 
-  /** Reads where the organization is and whether a move has begun there. */
-  async function readState(): Promise<State> {
-    const places = await Promise.all(sites.map(readPlace))
-    const [{ slots } = { slots: [] }] = places.map(({ place }) => place)
-    const entries = places.flatMap(({ own }) => own).filter((entry) => !isMoving(entry))
-    const first: OrganizationPlace = [slots[slotOf(id)] ?? '', 0]
-    const settled = entries.reduce((best, entry) => (entry[1] > best[1] ? entry : best), first)
-    // If two moves begin at once, the origin decides.
-    const ofOrigin = places.find(({ place }) => place.name === settled[0])?.own ?? []
-    const atVersion = (version: number): string | undefined =>
-      ofOrigin.find((entry) => entry[1] === version)?.[0]
-    const [name, version] = settled
-    const left = atVersion(version - 1) ?? name
-    return {
-      settled,
-      begun: atVersion(version + 1) ?? null,
-      isClosed: left !== name && atVersion(version) === undefined,
-      ofSlot: first[0],
-    }
-  }
-
-  async function readPlace({ name, sql }: Site) {
-    const [place] = await sql<{ name: string; slots: string }[]>`
-      select name, to_json(slots)::text as slots from business_api.shard_places
+  /** Reads the organization's entries on a shard, and the shard of its slot. */
+  async function readEntries({ name, sql }: Site) {
+    const [place] = await sql<{ name: string; ofSlot: string }[]>`
+      select name, slots[${slotOf(id) + 1}::int] as "ofSlot" from business_api.shard_places
       where organization_id = '' order by version desc limit 1`
     if (place?.name !== name) throw impossible(`the database of shard '${name}' is not that shard's`)
-    const own = await sql<{ name: string; version: string }[]>`
+    const entries = await sql<{ name: string; version: string }[]>`
       select name, version::text from business_api.shard_places where organization_id = ${id}`
-    return {
-      place: { name, slots: JSON.parse(place.slots) as string[] },
-      own: own.map((entry) => [entry.name, Number(entry.version)] as const),
-    }
+    return { ...place, names: new Map(entries.map((entry) => [Number(entry.version), entry.name])) }
+  }
+
+  async function tell(place: OrganizationPlace): Promise<void> {
+    onStep({ step: 'tell' })
+    for (const site of sites) if (site.name !== place[0]) await write(site, place, false)
   }
 
   /** Moves the organization back to the shard it hasn't left yet. */
@@ -170,20 +124,6 @@ function createMove(
       throw impossible(`it has moved to '${target.name}' already: move it once more`)
     await write(find(from), back, true)
     await tell(back)
-  }
-
-  async function tell(place: OrganizationPlace): Promise<void> {
-    onStep({ step: 'tell' })
-    const [name] = place
-    for (const site of sites) if (site.name !== name) await write(site, place, false)
-  }
-
-  async function hold(origin: Site, target: Site, place: OrganizationPlace): Promise<void> {
-    onStep({ step: 'close' })
-    await write(target, place, false)
-    onStep({ step: 'hold' })
-    const begun = await write(origin, place, false)
-    if (begun !== target.name) throw impossible(`it is moving to '${begun}'`)
   }
 
   async function copy(origin: Site, target: Site, place: OrganizationPlace): Promise<number> {
@@ -196,53 +136,75 @@ function createMove(
         // the version is already taken.
         if ((await insertEntry(sink, place, true)).length === 0) return
         await deleteRows(sink, 'delete_organization_part', id)
-        rows = await copyRows(source, sink, id, (copied) => onStep({ step: 'copy', rows: copied }))
+        rows = await copyRows(source, sink, id, (copied) => {
+          if (isNew) throw impossible('it is not new: see organizations move')
+          onStep({ step: 'copy', rows: copied })
+        })
       })
     })
     if ((await write(target, place, true)) !== target.name) throw impossible('the move was taken back')
     return rows
   }
 
-  async function deleteLeft({ sql }: Site): Promise<number> {
-    return deleteRows(sql, 'delete_left_part', id, (rows) => onStep({ step: 'delete', rows }))
+  async function carry(origin: Site, target: Site, settled: OrganizationPlace): Promise<number> {
+    const version = settled[1]
+    onStep({ step: 'close' })
+    await write(target, [to, version + 1], false)
+    onStep({ step: 'hold' })
+    const begun = await write(origin, [to, version + 1], false)
+    if (begun !== to) throw impossible(`it is moving to '${begun}'`)
+    try {
+      await awaitOthers(origin.sql, holdMs)
+      return await copy(origin, target, [to, version + 2])
+    } catch (error) {
+      // The copy may have been committed after all, or a shard may be down. Another call continues the move.
+      await takeBack(target, settled).catch(() => {})
+      throw error
+    }
   }
 
-  return {
-    async run(to) {
-      const target = find(to)
-      const { settled, begun, isClosed, ofSlot } = await readState()
-      // Key lookups query the slot's shard, so it must be updated before anything is deleted.
-      find(ofSlot)
-      const [from, version] = settled
-      const report = { from, to, untold }
-      if (begun !== null && from === to) {
-        await takeBack(find(begun), settled)
-        return { ...report, copied: 0, deleted: await deleteLeft(find(begun)) }
-      }
-      if (begun !== null && begun !== to)
+  try {
+    for (const [name, url] of urls) {
+      const sql = await openPlainPool(url)
+      opened.push(sql)
+      await sql`select 1`.then(
+        () => sites.push({ name, sql }),
+        () => untold.push(name),
+      )
+    }
+    const target = find(to)
+    const places = await Promise.all(sites.map(readEntries))
+    // Key lookups query the slot's shard, so it must be updated before anything is deleted.
+    const ofSlot = find(places[0]?.ofSlot ?? '').name
+    // If there's no entry, the version is 0. Odd versions are moves in progress.
+    const entries = places.flatMap(({ names }) => [...names]).filter(([version]) => version % 2 === 0)
+    const [version, from] = entries.reduce((best, each) => (each[0] > best[0] ? each : best), [0, ofSlot])
+    const settled = [from, version] as const
+    // If two moves begin at once, the origin decides.
+    const ofOrigin = places.find(({ name }) => name === from)?.names ?? new Map<number, string>()
+    const begun = ofOrigin.get(version + 1)
+    let copied = 0
+    if (from !== to) {
+      if (begun !== undefined && begun !== to)
         throw impossible(`it is moving to '${begun}': move it there, or back to '${from}'`)
-      let copied = 0
-      if (from !== to) {
-        const origin = find(from)
-        await hold(origin, target, [to, version + 1])
-        try {
-          await awaitOthers(origin.sql, holdMs)
-          if (isNew && (await hasRows(origin.sql, id)))
-            throw impossible('it is not new: see organizations move')
-          copied = await copy(origin, target, [to, version + 2])
-        } catch (error) {
-          // The copy may have been committed after all, or a shard may be down. Another call continues the move.
-          await takeBack(target, settled).catch(() => {})
-          throw error
-        }
-        await tell([to, version + 2])
-      } else if (version > 0) {
-        if (isClosed) await write(target, settled, true)
-        await tell(settled)
-      }
-      let deleted = 0
-      for (const site of sites) if (site.name !== to) deleted += await deleteLeft(site)
-      return { ...report, copied, deleted }
-    },
+      copied = await carry(find(from), target, settled)
+      await tell([to, version + 2])
+    } else if (begun !== undefined) await takeBack(find(begun), settled)
+    else if (version > 0) {
+      // Reverting a move was interrupted before its origin was opened again.
+      if ((ofOrigin.get(version - 1) ?? from) !== from) await write(target, settled, true)
+      await tell(settled)
+    }
+    let deleted = 0
+    for (const site of sites)
+      if (site.name !== to)
+        deleted += await deleteRows(site.sql, 'delete_left_part', id, (rows) =>
+          onStep({ step: 'delete', rows }),
+        )
+    return { from, to, copied, deleted, untold }
+  } finally {
+    await Promise.all(opened.map((sql) => sql.end({ timeout: 5 })))
   }
 }
+
+const HOLD_MS = 10_000

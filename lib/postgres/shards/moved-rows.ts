@@ -8,22 +8,6 @@ import { DELETED_TABLES } from '../organizations.ts'
 /** Batch size for deletes. */
 const PART_LIMIT = 1000
 
-async function tablesOf(sql: Sql | TransactionSql): Promise<readonly string[]> {
-  const [list] = await sql<{ tables: string }[]>`
-    select to_json(business_api.organization_tables(${RECORD_TABLES}::text::text[]))::text as tables`
-  return (JSON.parse(list?.tables ?? '[]') as string[][]).map(([name = '']) => name).reverse()
-}
-
-/** Returns `true` if a database has rows of an organization. */
-export async function hasRows(sql: Sql, id: string): Promise<boolean> {
-  for (const table of await tablesOf(sql)) {
-    const rows =
-      await sql`select 1 from ${sql(`business_api.${table}`)} where organization_id = ${id} limit 1`
-    if (rows.length > 0) return true
-  }
-  return false
-}
-
 /** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */
 export async function deleteRows(
   sql: Sql | TransactionSql,
@@ -68,7 +52,18 @@ export async function makeDays(source: Sql, target: Sql): Promise<void> {
     )`
 }
 
-/** Copies all of an organization's rows. Returns their number, and passes the number so far to `onRows`. */
+/** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */
+const PLAIN = `
+  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off;
+  set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0`
+
+/**
+ * Copies all of an organization's rows. Column order may vary between databases, so columns are listed. Skips generated
+ * columns, and also `changed_xid`, since the latest change is now the copy itself.
+ *
+ * @param onRows receives the number of rows copied so far
+ * @returns the number of rows
+ */
 export async function copyRows(
   source: TransactionSql,
   sink: TransactionSql,
@@ -77,8 +72,17 @@ export async function copyRows(
 ): Promise<number> {
   let rows = 0
   for (const sql of [source, sink]) await sql.unsafe(PLAIN)
-  for (const table of await tablesOf(source)) {
-    await copyTable(source, sink, table, id, (added) => {
+  const tables = await source<{ name: string; columns: string; owner: string }[]>`
+    select 'business_api.' || list[place][1] as name, quote_literal(${id}::text) as owner, (
+      select string_agg(quote_ident(attname), ', ') from pg_attribute
+      where attrelid = ('business_api.' || list[place][1])::regclass and attnum > 0 and not attisdropped
+        and attgenerated = '' and attname <> 'changed_xid'
+    ) as columns
+    from business_api.organization_tables(${RECORD_TABLES}::text::text[]) as list, generate_subscripts(list, 1) as place
+    order by place desc`
+  for (const { name, columns, owner } of tables) {
+    const from = `copy (select ${columns} from ${name} where organization_id = ${owner}) to stdout`
+    await copy(source.unsafe(from), sink.unsafe(`copy ${name} (${columns}) from stdin`), (added) => {
       rows += added
       onRows(rows)
     })
@@ -86,36 +90,11 @@ export async function copyRows(
   return rows
 }
 
-/** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */
-const PLAIN = `
-  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off;
-  set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0`
-
-/**
- * Copies an organization's rows in one table. Column order may vary between databases, so columns are listed. Skips
- * generated columns, and also `changed_xid`, since the latest change is now the copy itself.
- */
-async function copyTable(
-  source: TransactionSql,
-  sink: TransactionSql,
-  table: string,
-  id: string,
-  onRows: (rows: number) => void,
-): Promise<void> {
-  const [parts] = await source<{ columns: string; literal: string }[]>`
-    select string_agg(quote_ident(attname), ', ' order by attnum) as columns, quote_literal(${id}::text) as literal
-    from pg_attribute
-    where attrelid = ${`business_api.${table}`}::text::regclass and attnum > 0 and not attisdropped
-      and attgenerated = '' and attname <> 'changed_xid'`
-  const { columns, literal } = parts ?? { columns: '', literal: '' }
-  const name = `business_api.${table}`
-  const from = await source
-    .unsafe(`copy (select ${columns} from ${name} where organization_id = ${literal}) to stdout`)
-    .readable()
-  const query = sink.unsafe(`copy ${name} (${columns}) from stdin`)
-  const into = await query.writable()
+async function copy(reading: Copy, writing: Copy, onRows: (rows: number) => void): Promise<void> {
+  const from = await reading.readable()
+  const into = await writing.writable()
   // postgres.js 3.4.9 ignores errors after CopyDone, and follows it with CopyFail, which makes PgDog close the connection.
-  Object.assign(query, { reject: (error: Error) => into.destroy(error) })
+  Object.assign(writing, { reject: (error: Error) => into.destroy(error) })
   const fail = into._destroy.bind(into)
   into._destroy = (error, done) => (into.writableEnded ? done(error) : fail(error, done))
   async function* counted(): AsyncIterable<Buffer> {
@@ -135,5 +114,7 @@ async function copyTable(
     from._read(0)
   }
 }
+
+type Copy = ReturnType<Sql['unsafe']>
 
 const LINE_BREAK = 10
