@@ -342,6 +342,7 @@ test('the methods of a delivery loop belong to one shard', async () => {
     store.deliveries.continuePurge({ eventsAfterMs: 1, limit: 1, share: 1 }),
     /create a loop for each/,
   )
+  assert.throws(() => store.deliveries.watch(() => {}), /create a loop for each/)
 })
 
 test('a loop with the name of its installation delivers on every shard', async (t) => {
@@ -459,27 +460,6 @@ test("a request rejected by one shard isn't counted as running on any shard", as
   const begunAt = performance.now()
   await partial.close({ timeoutMs: 5000 })
   assert.ok(performance.now() - begunAt < 2500, 'waits for a request that was refused')
-})
-
-test("no shard serializes its commits for a loop if one of them can't report its own", async () => {
-  const held = new Set<string>()
-  const shardNamed = (name: (typeof NAMES)[number]): PostgresStore => {
-    const real = createPostgresStore(urlOf(name))
-    const setIdle = async (isIdle: boolean): Promise<boolean> => {
-      if (isIdle && name !== 'b') held.add(name)
-      else held.delete(name)
-      return held.has(name)
-    }
-    return { ...real, deliveries: { ...real.deliveries, watch: () => ({ setIdle, end() {} }) } }
-  }
-  const sharded = createShardedStore({
-    shards: { a: shardNamed('a'), b: shardNamed('b'), c: shardNamed('c') },
-  })
-  const watch = sharded.deliveries.watch(() => {})
-  assert.equal(await watch.setIdle(true), false)
-  assert.deepEqual([...held], [])
-  watch.end()
-  await sharded.close()
 })
 
 test('closing a sharded store closes it on all shards', async () => {

@@ -102,7 +102,7 @@ export function organizationOf(shards: number, shard: number, number = 0): strin
  */
 export async function withLoops(store: ShardedStore, organizationId: string): Promise<BusinessApiStore> {
   const own = await store.shardOf(organizationId)
-  const { continuePurge, purge } = own.store.deliveries
+  const { continuePurge, purge, watch } = own.store.deliveries
 
   /** Makes a call on the shard of each item's organization, with its items. */
   async function callEach<Item extends { readonly organizationId: string }, Answer>(
@@ -118,6 +118,7 @@ export async function withLoops(store: ShardedStore, organizationId: string): Pr
   const loops: Partial<DeliveryStore> = {
     continuePurge,
     purge,
+    watch,
     async claim(request) {
       const named = Object.keys(request.capacity.organizations).map((id) => ({ organizationId: id }))
       const [first, ...others] = await callEach(named, (loop) => loop.claim(request))

@@ -17,7 +17,7 @@ export type Slices = Omit<
 >
 
 type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-/** Methods whose first argument may lack an organization or key. `watch` doesn't call the database. */
+/** Methods whose first argument may lack an organization or key. `watch` is part of a delivery loop. */
 export type Unnamed<Slice> = {
   [Verb in Exclude<keyof NonNullable<Slice>, 'watch'>]-?: NonNullable<NonNullable<Slice>[Verb]> extends (
     first: infer First,
@@ -63,12 +63,12 @@ const WAYS: Ways = {
     },
   },
   deliveries: {
-    claim: ofLoop,
-    read: ofLoop,
-    writeResults: ofLoop,
-    release: ofLoop,
-    purge: ofLoop,
-    continuePurge: ofLoop,
+    claim: () => rejectLoop,
+    read: () => rejectLoop,
+    writeResults: () => rejectLoop,
+    release: () => rejectLoop,
+    purge: () => rejectLoop,
+    continuePurge: () => rejectLoop,
     countQueue: (askAll) => async (target) => {
       const { answers, away } = await askAll(({ deliveries }) => deliveries.countQueue(target))
       const oldestDueMs = Math.max(...answers.map((each) => each.oldestDueMs))
@@ -82,12 +82,10 @@ const WAYS: Ways = {
 }
 
 /** A delivery loop always belongs to a single shard. */
-function ofLoop(): () => Promise<never> {
-  return async () => {
-    throw new TypeError(
-      "Cannot do the work of a delivery loop for all shards: create a loop for each of the store's 'shards'",
-    )
-  }
+export function rejectLoop(): never {
+  throw new TypeError(
+    "Cannot do the work of a delivery loop for all shards: create a loop for each of the store's 'shards'",
+  )
 }
 
 /** Joins the lists of all shards. An unreachable shard's error is thrown after the others have finished. */

@@ -4,11 +4,10 @@ import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
 import { rejectUnknown } from '../../base/options.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
 import type { Service } from '../../service.ts'
-import type { DeliveryWatch } from '../../webhooks/claims.ts'
 import type { CloseOptions } from '../connection/database.ts'
 import type { PostgresStore } from '../store.ts'
 import { createFleet, type Fleet } from './fleet.ts'
-import { routeVerbs, type Slices, sumOf } from './routes.ts'
+import { rejectLoop, routeVerbs, type Slices, sumOf } from './routes.ts'
 import type { Shard } from './shard.ts'
 
 /**
@@ -80,13 +79,14 @@ export function createShardedStore<Own extends Service = Service>(options: {
     await Promise.all(stores.map((store) => store.close(closing)))
   }
 
-  function all(call: (store: PostgresStore) => (() => void) | undefined): () => void {
+  /** Counts a request as running on all shards, or on none if one of them rejects it. */
+  function beginRequest(): () => void {
     const ends: ((() => void) | undefined)[] = []
     const endAll = (): void => {
       for (const end of ends) end?.()
     }
     try {
-      for (const store of stores) ends.push(call(store))
+      for (const store of stores) ends.push(store.beginRequest?.())
       return endAll
     } catch (error) {
       endAll()
@@ -98,27 +98,11 @@ export function createShardedStore<Own extends Service = Service>(options: {
     ...slices,
     apiKeys: { ...slices.apiKeys, insert: insertOnce(fleet, slices.apiKeys) },
     service,
-    deliveries: {
-      ...slices.deliveries,
-      watch(onDue) {
-        const watches: DeliveryWatch[] = []
-        const end = all(({ deliveries }) => {
-          const watch = deliveries.watch(onDue)
-          watches.push(watch)
-          return watch.end
-        })
-        const setAll = async (isIdle: boolean): Promise<boolean> =>
-          (await Promise.all(watches.map((watch) => watch.setIdle(isIdle)))).every(Boolean)
-        // If one shard can't report its commits, the others would serialize theirs for nothing.
-        const setIdle = async (isIdle: boolean): Promise<boolean> =>
-          (isIdle && (await setAll(true))) || setAll(false)
-        return { setIdle, end }
-      },
-    },
+    deliveries: { ...slices.deliveries, watch: rejectLoop },
     shards,
     findKey: (slot, lookUp) => fleet.findKey(slot, ({ name }) => lookUp(shardNamed(name).store)),
     shardOf: async (organizationId) => shardNamed((await fleet.locate(organizationId)).name),
-    beginRequest: () => all((store) => store.beginRequest?.()),
+    beginRequest,
     connectionUse: () => sumOf(stores.flatMap((store) => store.connectionUse?.() ?? [])),
     close,
     [Symbol.asyncDispose]: () => close(),
