@@ -14,8 +14,6 @@ create table business_api.shard_places (
   name text collate "C" not null,
   version bigint not null,
   slots text[],
-  -- Names of shards added after the first start. These have no slots, so organizations must be moved there.
-  added text[] not null default '{}',
   -- If false, every statement of the organization is rejected. See ifHere() in lib/postgres/statements/here.ts.
   is_here boolean not null default true,
   -- Must match slotOf() in lib/access/slots.ts.
@@ -61,9 +59,8 @@ begin
   if first ->> 'name' is not null and not exists (
     select from business_api.shard_places p where p.organization_id = '' and p.version >= given
   ) then
-    insert into business_api.shard_places (name, version, slots, added)
-    select first ->> 'name', given, array(select jsonb_array_elements_text(first -> 'slots')),
-           array(select jsonb_array_elements_text(first -> 'added'))
+    insert into business_api.shard_places (name, version, slots)
+    select first ->> 'name', given, array(select jsonb_array_elements_text(first -> 'slots'))
     on conflict (organization_id, version) do nothing;
   end if;
   if told <> '{}' then
@@ -72,7 +69,7 @@ begin
     on conflict (organization_id, version) do nothing;
   end if;
   return (
-    select jsonb_build_object('name', p.name, 'version', p.version, 'slots', p.slots, 'added', p.added, 'moved', (
+    select jsonb_build_object('name', p.name, 'version', p.version, 'slots', p.slots, 'moved', (
              select coalesce(jsonb_object_agg(m.organization_id, jsonb_build_array(m.name, m.version)), '{}') from (
                select distinct on (m.organization_id) m.* from business_api.shard_places m
                 where m.organization_id <> '' order by m.organization_id, m.version desc

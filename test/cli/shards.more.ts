@@ -279,7 +279,7 @@ test('a shard can be added, gets new organizations, and organizations can be mov
   assert.deepEqual((await checkOf()).level, 'ok')
   await sql`insert into business_api.api_keys select ${known}, 'key_1', 'd', 'n', '{}', 'p', 'f', null, null, now()`
   await sql`insert into business_api.api_keys select ${organizationOn('b', 9)}, 'key_2', 'e', 'n', '{}', 'p', 'f', null, null, now()`
-  await sql`insert into business_api.shard_places values ('org_going', 'b', 1, null, '{}', false)`
+  await sql`insert into business_api.shard_places values ('org_going', 'b', 1, null, false)`
   const { level, message } = await checkOf()
   assert.equal(level, 'fail')
   assert.match(message, /: 1 between two shards, 1 with rows left behind, 1 of other shards$/)

@@ -5,7 +5,7 @@ import { createApiClient } from '../../lib/client.ts'
 import { BusinessApiError, createBusinessApi, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
-import { addShard } from '../../lib/postgres/shards/added-shard.ts'
+import { addShard } from '../../lib/postgres/shards/first-start.ts'
 import { type MoveOptions, moveOrganization } from '../../lib/postgres/shards/move.ts'
 import { createPostgresStore, createShardedStore, type ShardedStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -553,29 +553,31 @@ test('an impossible move says why and changes nothing', async () => {
   assert.ok((await rowsOf('a', organizationOn('b', 4))).businesses)
 })
 
-test("if two shards are added at once, both are added, or one call says that it wasn't", async () => {
-  const added = await Promise.all(
-    ['d', 'e'].map(async (name) => ({ name, database: await createTestDatabase() })),
+test('two shards can be added at once, and a process without one that has organizations is rejected', async (t) => {
+  const added = new Map(
+    await Promise.all(['d', 'e'].map(async (name) => [name, await createTestDatabase()] as const)),
   )
-  const open = (names: readonly string[]) =>
+  const all = new Map([...urls(), ...[...added].map(([name, { url }]) => [name, url] as const)])
+  const open = (without = '') =>
     new Map(
-      [
-        ...NAMES.map((name, index) => ({ name, url: shards.databases[index]?.url })),
-        ...added.map(({ name, database }) => ({ name, url: database.url })),
-      ]
-        .filter(({ name }) => [...NAMES, ...names].includes(name))
-        .map(({ name, url }) => [name, createPostgresStore(url ?? '')] as const),
+      [...all].filter(([name]) => name !== without).map(([name, url]) => [name, createPostgresStore(url)]),
     )
-  const stores = [open(['d', 'e']), open(['d', 'e'])]
-  const results = await Promise.allSettled([
-    addShard(stores[0] ?? assert.fail(), 'd'),
-    addShard(stores[1] ?? assert.fail(), 'e'),
-  ])
-  const place = await stores[0]?.get('a')?.shardPlace()
-  for (const [index, { status }] of results.entries())
-    if (status === 'fulfilled') assert.ok(place?.added.includes(added[index]?.name ?? ''))
-  for (const { name } of added) await addShard(stores[0] ?? assert.fail(), name)
-  assert.deepEqual((await stores[0]?.get('a')?.shardPlace())?.added.toSorted(), ['d', 'e'])
-  await Promise.all(stores.flatMap((each) => [...each.values()]).map((each) => each.close()))
-  await Promise.all(added.map(({ database }) => database.drop()))
+  const [stores, without] = [open(), open('e')]
+  t.after(async () => {
+    await Promise.all([...stores.values(), ...without.values()].map((each) => each.close()))
+    await Promise.all([...added.values()].map((database) => database.drop()))
+  })
+  await Promise.all([...added.keys()].map((name) => addShard(stores, name)))
+  const organization = organizationOn('c', 9)
+  await createPlatform(store).clients.create(organization, { name: 'Atlas' })
+  for (const name of added.keys()) await moveOrganization(all, organization, name)
+  const whole = createShardedStore({ shards: Object.fromEntries(stores) })
+  assert.equal((await createPlatform(whole).clients.list(organization)).data.length, 1)
+  const lacking = createShardedStore({ shards: Object.fromEntries(without) })
+  const { clients } = createPlatform(lacking)
+  await assert.rejects(
+    clients.list(organizationOn('a')),
+    isCode(WRONG_SHARD, /give every shard of the installation/),
+  )
+  await assert.rejects(addShard(without, 'd'), isCode(WRONG_SHARD, /belong beside it/))
 })

@@ -124,7 +124,7 @@ async function begunWith(
     if (version === null) continue
     const own = createPostgresStore(fresh.databases[index]?.url ?? '')
     for (let each = 0; each <= version; each++) {
-      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots, added: [] })
+      await own.shardPlace({ name: NAMES[index] ?? '', version: each, slots })
     }
     await own.close()
   }

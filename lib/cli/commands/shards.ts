@@ -1,5 +1,5 @@
 import { visible } from '../../base/visible-text.ts'
-import { addShard } from '../../postgres/shards/added-shard.ts'
+import { addShard } from '../../postgres/shards/first-start.ts'
 import { moveOrganization } from '../../postgres/shards/move.ts'
 import type { StoredPlace } from '../../postgres/shards/shard-place.ts'
 import { createPostgresStore, type PostgresStore } from '../../postgres/store.ts'

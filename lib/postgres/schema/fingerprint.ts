@@ -41,7 +41,7 @@ column proposals.|changed_xid=bff74eb36c92|currency=cafe39a033bf|id=0415511659f8
 column purge_progress.|cursor=b3d0ff6b4d8e|organization_id=338b0c07aa42|paused_until=54ff0ef01fe0|purged_at=b93ebeb571bf|retention_ms=272dbcf4f5f9|second_cursor=24ef2499b20d|second_pass_at=54ff0ef01fe0
 column rate_buckets.|bucket=0415511659f8|full_at=23a39d65b792|organization_id=0415511659f8
 column settings_turns.|organization_id=0415511659f8|turn=9445c8482dbb
-column shard_places.|added=8a9301a25e89|is_here=d972d2dee62d|name=0415511659f8|organization_id=338b0c07aa42|slot=1790be535d8b|slots=5d0f33744be9|version=9445c8482dbb
+column shard_places.|is_here=d972d2dee62d|name=0415511659f8|organization_id=338b0c07aa42|slot=1790be535d8b|slots=5d0f33744be9|version=9445c8482dbb
 column webhook_endpoints.|created_at=60019a7f1daa|description=0fff02a3acaf|disabled_reason=d06b30f1f1ef|failing_since=b93ebeb571bf|failures=767a7bf880ea|header_names=8a9301a25e89|id=0415511659f8|max_per_second=c5884cab5882|noticed_attempt=9299932d5f23|organization_id=0415511659f8|previous_sealed_secret=d06b30f1f1ef|previous_secret_expires_at=b93ebeb571bf|sealed_headers=d06b30f1f1ef|sealed_secret=d06b30f1f1ef|secret_expiry_noticed=b93ebeb571bf|secret_expiry_noticed_by=9299932d5f23|standard_webhooks=ba9b67b2048e|state=cafe39a033bf|types=5d0f33744be9|url=cafe39a033bf|version=767a7bf880ea
 constraint api_keys.|api_keys_burst_check=a3349dedc5b0|api_keys_digest_key=5f622af8cc9e|api_keys_pkey=1a29056265b9
 constraint api_requests.|api_requests_pkey=8269735bf9c8
@@ -174,7 +174,7 @@ constraint webhook_endpoints.|webhook_endpoints_pkey=1a29056265b9|webhook_endpoi
 |function retained_deliveries()=250744daa8fe
 |function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)=715aa55e381f
 |function scan_due_deliveries(pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], token text, at_time timestamp with time zone, OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT turn_at timestamp with time zone, OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)=7779dc19915a
-|function shard_place(first jsonb, told jsonb)=9816ada90221
+|function shard_place(first jsonb, told jsonb)=7f5f1cb07034
 |function skip_pending(organization_id text, endpoint_id text)=d6948ab232da
 |function spend_rate(organization text, endpoint text, max_per_second double precision, ids text[], token text, at_time timestamp with time zone)=b7f1ee79562e
 |function table_identity(table_name text)=b3ae3bcc496c

@@ -1,5 +1,6 @@
 import { SLOTS } from '../../access/slots.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
+import type { PostgresStore } from '../store.ts'
 import { named, type Shard } from './shard.ts'
 import type { ShardPlace, StoredPlace } from './shard-place.ts'
 
@@ -17,23 +18,21 @@ export function createPlaceReader(
   const names = shards.map(({ name }) => name)
 
   async function begin(shard: Shard): Promise<StoredPlace> {
-    const begun = (await readPlaces()).find(isInForce)
+    const isBegun = (await readPlaces()).some(isInForce)
     // Read again, because an active map is on all shards.
     const places = await readPlaces()
-    const inForce = begun ?? places.find(isInForce)
-    if (inForce && !namesOf(inForce).includes(shard.name)) return { ...inForce, moved: {} }
-    const first = places.find((place) => place !== null) ?? { slots: spread(names), added: [] }
-    const blank = shards.find(({ name }, index) => places[index] === null && namesOf(first).includes(name))
-    if (begun && blank) throw isBlank(blank)
+    const inForce = places.find(isInForce)
+    const used = places.flatMap((place) => (place ? namesOf(place) : []))
+    if (inForce && !used.includes(shard.name)) return inForce
+    const blank = shards.find(({ name }, index) => places[index] === null && used.includes(name))
+    if (isBegun && blank) throw isBlank(blank)
+    const slots = places.find((place) => place !== null)?.slots ?? spread(names)
     // Write in name order. If two processes start at the same time with different names, the second one fails at the
     // first shard.
-    for (const version of [0, IN_FORCE]) {
-      for (const each of shards.filter(({ name }) => first.slots.includes(name))) {
-        const { slots, added } = first
-        check(each, await readPlace(each, { name: each.name, version, slots, added }))
-      }
-    }
-    return { ...first, name: '', version: IN_FORCE, moved: {} }
+    for (const version of [0, IN_FORCE])
+      for (const each of shards)
+        if (slots.includes(each.name)) check(each, await readPlace(each, { name: each.name, version, slots }))
+    return { name: '', version: IN_FORCE, slots, moved: {} }
   }
 
   function readPlaces(): Promise<readonly (StoredPlace | null)[]> {
@@ -60,16 +59,39 @@ export function createPlaceReader(
   }
 }
 
-/** Version of the first map that is on all shards. */
+/**
+ * Adds a shard to an installation. The shard has no organizations until you move some there. Configure the new shard in
+ * every process first, because a process without it can't find them.
+ *
+ * @param stores the stores of all shards by name, including the new one
+ * @throws `BusinessApiError` with code `wrong_shard` if the database is already in use
+ */
+export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name: string): Promise<void> {
+  const read = [...stores].map(async ([each, store]) => [each, await store.shardPlace()] as const)
+  const places = new Map(await Promise.all(read))
+  const inForce = [...places.values()].filter(isInForce)
+  const used = inForce.flatMap(namesOf)
+  const own = places.get(name)
+  if (own && own.name !== name) throw impossible(`its database is shard '${own.name}'`)
+  if (own === undefined || used.length === 0 || !used.every((each) => places.get(each)?.name === each))
+    throw impossible('the shards of an installation in use belong beside it')
+  await stores.get(name)?.shardPlace({ name, version: IN_FORCE, slots: inForce[0]?.slots ?? [] })
+
+  function impossible(reason: string): BusinessApiError {
+    return new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
+  }
+}
+
+/** Version of the map once it is on all shards. */
 const IN_FORCE = 1
 
 function isInForce(place: StoredPlace | null): place is StoredPlace {
   return place !== null && place.version >= IN_FORCE
 }
 
-/** Returns the sorted names of an installation's shards. */
-function namesOf({ slots, added }: Pick<ShardPlace, 'slots' | 'added'>): readonly string[] {
-  return [...new Set([...slots, ...added])].sort()
+/** Returns the sorted names of the shards that have slots or organizations. */
+function namesOf({ slots, moved }: StoredPlace): readonly string[] {
+  return [...new Set([...slots, ...Object.values(moved).map(([name]) => name)])].sort()
 }
 
 function isBlank({ name }: Shard): BusinessApiError {

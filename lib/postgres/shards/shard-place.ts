@@ -5,12 +5,10 @@ import { callFor } from '../statements/statement.ts'
 export interface ShardPlace {
   /** Name of the shard. */
   readonly name: string
-  /** Version of the map, or 0 during the first start until all shards have the map. */
+  /** 1, or 0 during the first start until all shards have the map. */
   readonly version: number
-  /** The map: the shard name for each slot. Identical on all shards and in all versions. */
+  /** The map: the shard name for each slot. Identical on all shards. */
   readonly slots: readonly string[]
-  /** Names of shards that were added later and have no slots. */
-  readonly added: readonly string[]
 }
 
 /** An organization's shard. With an odd version, the organization is moving there and isn't available on any shard. */
