@@ -4,8 +4,8 @@ import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
 // Routing for a sharded store's methods. A call goes to the shard of the organization or API key in its first argument.
-// If that is a string, it's an organization ID in every part of the store. Methods with neither don't compile without
-// an entry in WAYS. See SHARDS.md for the whole list.
+// If that is a string, it's an organization ID in every part of the store. Methods with neither have an entry in WAYS,
+// or the contract fails on shards. See SHARDS.md for the whole list.
 
 /**
  * The routed parts of a store. The installation isn't routed, because it belongs to a single database and its string
@@ -16,23 +16,10 @@ export type Slices = Omit<
   'service' | 'beginRequest' | 'connectionUse' | 'shards' | 'findKey' | 'installation'
 >
 
-type Named = string | { readonly organizationId: string } | { readonly keyDigest: string }
-/** Methods whose first argument may lack an organization or key. `watch` is part of a delivery loop. */
-export type Unnamed<Slice> = {
-  [Verb in Exclude<keyof NonNullable<Slice>, 'watch'>]-?: NonNullable<NonNullable<Slice>[Verb]> extends (
-    first: infer First,
-    ...rest: never[]
-  ) => unknown
-    ? First extends Named
-      ? never
-      : Verb
-    : Verb
-}[Exclude<keyof NonNullable<Slice>, 'watch'>]
-
-/** How to combine the results of all shards, for methods without an organization. */
+/** How to combine the results of all shards, for methods without an organization or key in their first argument. */
 type Ways = {
-  readonly [Name in keyof Slices as [Unnamed<Slices[Name]>] extends [never] ? never : Name]-?: {
-    readonly [Verb in Unnamed<Slices[Name]>]: (askAll: AskAll) => NonNullable<Slices[Name]>[Verb]
+  readonly [Name in keyof Slices]?: {
+    readonly [Verb in keyof Slices[Name]]?: (askAll: AskAll) => Slices[Name][Verb]
   }
 }
 
