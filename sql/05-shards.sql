@@ -46,21 +46,17 @@ begin
 end
 $$;
 
--- Stores the place `first`, unless there is one with the same or a higher version, and adds the entries in `told` to
--- the map. Returns the current place, or null if there is none. `moved` has the organizations that aren't on their
--- slot's shard, as [name, version] by ID.
+-- Stores the place `first`, unless there is one with the same version, and adds the entries in `told` to the map. Returns
+-- the current place, or null if there is none. `moved` has the organizations that aren't on their slot's shard, as
+-- [name, version] by ID.
 create function business_api.shard_place(first jsonb, told jsonb) returns jsonb
   language plpgsql volatile
   set search_path = ''
 as $$
-declare
-  given bigint := (first -> 'version')::bigint;
 begin
-  if first ->> 'name' is not null and not exists (
-    select from business_api.shard_places p where p.organization_id = '' and p.version >= given
-  ) then
+  if first ->> 'name' is not null then
     insert into business_api.shard_places (name, version, slots)
-    select first ->> 'name', given, array(select jsonb_array_elements_text(first -> 'slots'))
+    select first ->> 'name', (first -> 'version')::bigint, array(select jsonb_array_elements_text(first -> 'slots'))
     on conflict (organization_id, version) do nothing;
   end if;
   if told <> '{}' then

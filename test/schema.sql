@@ -633,7 +633,7 @@ CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USI
 -- eb923711257b business_api.retained_deliveries()
 -- d1c927386349 business_api.rotate_api_key(text,text,jsonb,double precision,integer)
 -- de396abda7fc business_api.scan_due_deliveries(integer,integer,text,text,integer,integer,jsonb,jsonb,text[],text[],text,timestamp with time zone)
--- 8bb6a6fe2539 business_api.shard_place(jsonb,jsonb)
+-- c316ea2ff6fd business_api.shard_place(jsonb,jsonb)
 -- 45a395123034 business_api.skip_pending(text,text)
 -- a47527f36e77 business_api.spend_rate(text,text,double precision,text[],text,timestamp with time zone)
 -- 004a9737d8f5 business_api.table_identity(text)

@@ -76,7 +76,7 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
   /**
    * Reads which shard the database is. Used by `createShardedStore`.
    *
-   * @param first the place to assign if the database has none or an earlier version, or `null` to assign none
+   * @param first the place to assign if the database has none with this version, or `null` to assign none
    * @param options.transaction runs the query in the host's transaction instead of on the store's connections
    * @param options.told shard map entries to store in the database
    * @returns `null` if the database isn't a shard

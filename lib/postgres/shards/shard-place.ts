@@ -31,7 +31,7 @@ export function isMoving([, version]: OrganizationPlace): boolean {
 /**
  * Reads a database's place.
  *
- * @param first the place to assign if the database has no place or an earlier version, or `null` (the default)
+ * @param first the place to assign if the database has none with this version, or `null` (the default)
  * @param told map entries to store for organizations on other shards
  * @returns `null` if the database has no place
  */
