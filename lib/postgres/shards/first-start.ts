@@ -25,8 +25,14 @@ export function createPlaceReader(
     const used = places.flatMap((place) => (place ? namesOf(place) : []))
     if (inForce && !used.includes(shard.name)) return inForce
     const blank = shards.find(({ name }, index) => places[index] === null && used.includes(name))
-    if (isBegun && blank) throw isBlank(blank)
-    const slots = places.find((place) => place !== null)?.slots ?? spread(names)
+    if (isBegun && blank)
+      throw new BusinessApiError(
+        WRONG_SHARD,
+        `Cannot use shard '${blank.name}' because its database has no data of the installation, and other shards have: give the connection ` +
+          'string of its own database, or restore that database',
+      )
+    const evenly = Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
+    const slots = places.find((place) => place !== null)?.slots ?? evenly
     // Write in name order. If two processes start at the same time with different names, the second one fails at the
     // first shard.
     for (const version of [0, IN_FORCE])
@@ -94,19 +100,6 @@ function namesOf({ slots, moved }: StoredPlace): readonly string[] {
   return [...new Set([...slots, ...Object.values(moved).map(([name]) => name)])].sort()
 }
 
-function isBlank({ name }: Shard): BusinessApiError {
-  return new BusinessApiError(
-    WRONG_SHARD,
-    `Cannot use shard '${name}' because its database has no data of the installation, and other shards have: give the connection string ` +
-      'of its own database, or restore that database',
-  )
-}
-
 function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
   return named(shard, shard.store.shardPlace(first))
-}
-
-/** Distributes the slots evenly. */
-function spread(names: readonly string[]): readonly string[] {
-  return Array.from({ length: SLOTS }, (_, slot) => names[slot % names.length] ?? '')
 }

@@ -56,29 +56,12 @@ export interface Fleet {
 export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fleet {
   const shards = readShards(stores)
   const names = shards.map(({ name }) => name)
-  const readings = new Map<Shard, Promise<StoredPlace | null>>()
-  const entries = new Map<Shard, Promise<void>>()
   const readPlace = createPlaceReader(shards)
   const map = createShardMap()
   /** Organizations whose shard was restored to a time before they moved there. */
   const lost = new Set<string>()
 
-  /** Runs `work` once per shard and shares the result. After a failure, the next caller runs it again. */
-  function once<Answer>(
-    begun: Map<Shard, Promise<Answer>>,
-    work: (shard: Shard) => Promise<Answer>,
-  ): (shard: Shard) => Promise<Answer> {
-    return (shard) => {
-      const known = begun.get(shard)
-      if (known) return known
-      const answer = work(shard)
-      begun.set(shard, answer)
-      answer.catch(() => begun.delete(shard))
-      return answer
-    }
-  }
-
-  const read = once(readings, async (shard) => {
+  const read = once(async (shard): Promise<StoredPlace | null> => {
     const { found, inForce } = await readPlace(shard)
     map.slots ??= inForce.slots
     map.learn(inForce.moved)
@@ -86,7 +69,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   })
 
   /** Checks a shard's place, and sends it any map entries that it's missing. */
-  const enter = once(entries, async (shard) => {
+  const enter = once(async (shard): Promise<void> => {
     const own = (await read(shard))?.moved ?? {}
     // A shard restored from a backup may have a stale map, so also read the map from another shard if one responds in
     // time.
@@ -137,8 +120,12 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     await readMap()
     const shard = shardNamed(map.nameOf(organizationId))
     await enter(shard)
-    if (lost.has(organizationId)) throw isLost(organizationId, shard)
-    return shard
+    if (!lost.has(organizationId)) return shard
+    throw new BusinessApiError(
+      WRONG_SHARD,
+      `Cannot use organization ${organizationId} because shard '${shard.name}' was restored to a moment before the organization moved to it: ` +
+        'restore it to a later one',
+    )
   }
 
   return {
@@ -168,12 +155,12 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     async askPlace(organizationId, call) {
       for (;;) {
         const shard = await locate(organizationId)
-        const version = map.versionOf(organizationId)
+        const learned = map.learned()
         try {
           return await ask(shard, call)
         } catch (error) {
           if (!placeElsewhere(error)) throw error
-          if (map.versionOf(organizationId) <= version)
+          if (map.learned() === learned)
             throw storeUnavailable(`Organization ${organizationId} is moving to shard '${shard.name}'`, error)
         }
       }
@@ -192,26 +179,26 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
 /** How long a shard's first call waits for another shard, in ms. */
 const OTHERS_MS = 1000
 
-/** Resolves with the first result. `null` requires all shards to respond, since a missing one might have the key. */
-function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
-  return new Promise((resolve, reject) => {
-    const settled = looking.map(async (each) => {
-      const found = await each
-      if (found !== null) resolve(found)
-    })
-    // Settling again is a no-op if the key was found.
-    Promise.allSettled(settled)
-      .then(() => Promise.all(settled))
-      .then(() => resolve(null), reject)
-  })
+/** Runs `work` once per shard and shares the result. After a failure, the next caller runs it again. */
+function once<Answer>(work: (shard: Shard) => Promise<Answer>): (shard: Shard) => Promise<Answer> {
+  const begun = new Map<Shard, Promise<Answer>>()
+  return (shard) => {
+    const known = begun.get(shard)
+    if (known) return known
+    const answer = work(shard)
+    begun.set(shard, answer)
+    answer.catch(() => begun.delete(shard))
+    return answer
+  }
 }
 
-function isLost(organizationId: string, { name }: Shard): BusinessApiError {
-  return new BusinessApiError(
-    WRONG_SHARD,
-    `Cannot use organization ${organizationId} because shard '${name}' was restored to a moment before the organization moved to it: ` +
-      'restore it to a later one',
-  )
+/** Resolves with the first result. `null` requires all shards to respond, since a missing one might have the key. */
+function firstFound(looking: readonly Promise<string | null>[]): Promise<string | null> {
+  const found = looking.map(async (each) => (await each) ?? Promise.reject(null))
+  return Promise.any(found).catch(({ errors }: AggregateError) => {
+    const failures = errors.filter((error) => error !== null)
+    return failures.length > 0 ? throwFirst(failures) : null
+  })
 }
 
 /** Throws the first error that an operator has to fix, otherwise the first error. */

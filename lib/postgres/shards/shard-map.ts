@@ -13,8 +13,6 @@ export interface ShardMap {
   /** Number of entries learned so far. As long as this stays the same, so does the map. */
   learned(): number
   entries(): Iterable<readonly [organizationId: string, place: OrganizationPlace]>
-  /** Version of an organization's entry, or 0 if there is none. */
-  versionOf(organizationId: string): number
   /** Name of an organization's shard, or of the next one while it's moving. */
   nameOf(organizationId: string): string | undefined
   /** Names of the shards that may have keys with this slot. `undefined` means all, because of a move in progress. */
@@ -28,13 +26,12 @@ export function createShardMap(): ShardMap {
 
   const entryOf = (organizationId: string): OrganizationPlace | undefined =>
     bySlot.get(slotOf(organizationId))?.get(organizationId)
-  const versionOf = (organizationId: string): number => entryOf(organizationId)?.[1] ?? 0
 
   const map: ShardMap = {
     slots: undefined,
     learn(entries) {
       for (const [organizationId, place] of Object.entries(entries)) {
-        if (place[1] <= versionOf(organizationId)) continue
+        if (place[1] <= (entryOf(organizationId)?.[1] ?? 0)) continue
         const slot = slotOf(organizationId)
         bySlot.set(slot, (bySlot.get(slot) ?? new Map()).set(organizationId, place))
         learned++
@@ -44,7 +41,6 @@ export function createShardMap(): ShardMap {
     *entries() {
       for (const ofSlot of bySlot.values()) yield* ofSlot
     },
-    versionOf,
     nameOf: (organizationId) => entryOf(organizationId)?.[0] ?? map.slots?.[slotOf(organizationId)],
     namesOf(slot) {
       const places = [...(bySlot.get(slot)?.values() ?? [])]
