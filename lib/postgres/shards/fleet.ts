@@ -6,7 +6,7 @@ import { createPlaceReader } from './first-start.ts'
 import { named, readShards, type Shard } from './shard.ts'
 import { ownersOf } from './shard-keys.ts'
 import { createShardMap } from './shard-map.ts'
-import { isMoving, type OrganizationPlace, type StoredPlace } from './shard-place.ts'
+import { isMoving, type StoredPlace } from './shard-place.ts'
 
 // The shards of a process. Before a shard is first used, we check its place in the map, and reject a database that
 // isn't the named shard, has lost its data or was given other names, before reading or writing anything. An unreachable
@@ -75,20 +75,17 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     // time.
     const others = Promise.any(shards.filter((other) => other !== shard).map(read))
     await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
-    const told: Record<string, OrganizationPlace> = {}
-    const missing: (readonly [organizationId: string, version: number])[] = []
-    for (const [organizationId, [name, version]] of map.entries()) {
-      if ((own[organizationId]?.[1] ?? 0) >= version || isMoving([name, version])) continue
-      if (name === shard.name) missing.push([organizationId, version])
-      else told[organizationId] = [name, version]
-    }
-    if (missing.length === 0 && Object.keys(told).length === 0) return
+    const missing = [...map.entries()].filter(
+      ([organizationId, place]) => (own[organizationId]?.[1] ?? 0) < place[1] && !isMoving(place),
+    )
+    if (missing.length === 0) return
     // Read again, because the organization may have moved here in the meantime.
-    const place = await named(shard, shard.store.shardPlace(null, { told }))
-    for (const [organizationId, version] of missing) {
-      const [, present] = place?.moved[organizationId] ?? ['', 0]
+    const told = Object.fromEntries(missing.filter(([, [name]]) => name !== shard.name))
+    const moved = (await named(shard, shard.store.shardPlace(null, { told })))?.moved ?? {}
+    for (const [organizationId, [name, version]] of missing) {
+      const present = moved[organizationId]?.[1] ?? 0
       // An odd version means that the shard is closed because reverting a move was interrupted.
-      if (present < version && present % 2 === 0) lost.add(organizationId)
+      if (name === shard.name && present < version && present % 2 === 0) lost.add(organizationId)
     }
   })
 

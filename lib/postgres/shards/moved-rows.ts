@@ -15,19 +15,17 @@ export async function deleteRows(
   id: string,
   onRows: (rows: number) => void = () => {},
 ): Promise<number> {
-  let rows = 0
-  let [after, isEmpty]: [string | null, boolean] = [null, true]
+  let [rows, after, isEmpty]: [number, string | null, boolean] = [0, null, true]
   do {
     if (after === null) isEmpty = true
-    const answer: readonly Part[] = await sql<Part[]>`
+    const [part]: readonly Part[] = await sql<Part[]>`
       select nullif(part -> 'next', 'null')::text as next,
              (select coalesce(sum(value::int), 0)::int from jsonb_each_text(part -> 'counts')) as deleted
       from business_api.${sql(routine)}(${id}, ${PART_LIMIT}, ${after}::text::jsonb, ${RECORD_TABLES}::text::text[]) as part`
-    const { next, deleted } = answer[0] ?? { next: null, deleted: 0 }
-    after = next
-    if (deleted === 0) continue
+    after = part?.next ?? null
+    if (!part?.deleted) continue
     isEmpty = false
-    rows += deleted
+    rows += part.deleted
     onRows(rows)
   } while (after !== null || !isEmpty)
   return rows
