@@ -27,7 +27,7 @@ async function count(
 ): Promise<void> {
   await sql`
     select business_api.count_activity(array_agg(row(
-      ${org}::text, ${endpointId}::text, 'dlv_' || number, 0, ${outcome}::text, now(), 20, ${status}::int, null
+      ${org}::text, ${endpointId}::text, ${outcome}::text, now(), 20, ${status}::int, null
     )::business_api.ended_attempt))
     from generate_series(1, ${attempts}::int) as number`
 }

@@ -10,7 +10,7 @@ import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 
 const LIMIT = { failures: 50, failingMs: 1000 }
 const RETRY_MS = 500
-const GATHER_MS = 20
+const GATHER_MS = 50
 const FAILING: EndpointHealth = {
   organizationId: 'org_1',
   endpointId: 'we_1',
@@ -126,7 +126,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([writer.pending, errors], [0, []])
   })
 
-  test('writes the results of 20 ms with one statement, and right away at the end of a run', async () => {
+  test('writes the results of 50 ms with one statement, and right away at the end of a run', async () => {
     write(1)
     mock.timers.tick(GATHER_MS - 1)
     await settleDown()

@@ -69,7 +69,7 @@ async function fill(organizationId: string): Promise<void> {
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
   await sql`insert into business_api.endpoint_rates (organization_id, endpoint_id) values (${organizationId}, 'we_1')`
   await sql`select business_api.count_activity(array[row(
-    ${organizationId}::text, 'we_1', 'dlv_1', 0, 'delivered', now(), 1, 200, null
+    ${organizationId}::text, 'we_1', 'delivered', now(), 1, 200, null
   )::business_api.ended_attempt])`
   await store.requests.write([
     {
