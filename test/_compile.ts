@@ -3,7 +3,7 @@
 //   tsx test/_compile.ts
 //
 // In `.compiled` are the files of `lib` and `examples` as a module each, the files of `test` together with the helpers that they
-// import, and `run/TIER/FOLDER.js`, which imports one after the other the files of a folder that belong to a tier.
+// import, and `run/TIER/FOLDER.js`, which imports one after the other the files of a folder that belong to a tier, or a part of them.
 
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
@@ -13,6 +13,9 @@ import { COMPILED, compiledFile, ROOT } from './_program.ts'
 
 /** The tiers that run compiled, by the end of the names of their files. */
 const TIERS = ['test', 'more']
+
+/** The most files that share a process, because a longer run would end after all others. */
+const PART = 22
 
 /** What other programs compile, or nobody. Of the benchmark only the figures have a test. */
 const FOREIGN =
@@ -75,7 +78,10 @@ async function writeRuns(tier: string): Promise<void> {
   const files = sources.filter((source) => source.endsWith(`.${tier}.ts`))
   for (const folder of new Set(files.map(dirname))) {
     const imported = files.filter((file) => dirname(file) === folder)
-    await writeFile(join(directory, `${basename(folder)}.js`), toImports(directory, imported))
+    for (let begin = 0; begin < imported.length; begin += PART) {
+      const name = `${basename(folder)}${begin === 0 ? '' : `-${begin / PART + 1}`}.js`
+      await writeFile(join(directory, name), toImports(directory, imported.slice(begin, begin + PART)))
+    }
   }
 }
 

@@ -22,7 +22,6 @@ const ORGANIZATIONS = ['org_one', 'org_two']
 const EVENTS = 250
 const KILLS = 8
 const LOOP = { leaseMs: 2000, retryDelaysMs: [50, 50] }
-const ATTEMPTS_OF_A_ROUND = 3
 
 /** Every behaviour of a subscriber, and of addresses without one. */
 const BEHAVIOURS = [
@@ -107,19 +106,12 @@ async function assertActivityOfLog({ sql }: Scene): Promise<string> {
     join business_api.finished_deliveries d on d.organization_id = a.organization_id and d.id = a.delivery_id
     order by a.organization_id, a.delivery_id, a.number`
   const expected = new Map<string, ActivityCounts>()
-  let [delivery, round, isDelivered] = ['', 0, false]
-  for (const attempt of log) {
-    if (attempt.delivery !== delivery) [delivery, round, isDelivered] = [attempt.delivery, 0, false]
-    const name = classOfAttempt(attempt)
-    round++
-    const isEnd = name === '2xx' || round === ATTEMPTS_OF_A_ROUND
-    const ended = name === '2xx' ? 'delivered' : 'failed'
+  for (const [index, attempt] of log.entries()) {
+    const ended = classOfAttempt(attempt) === '2xx' ? 'delivered' : 'failed'
+    const isLast = log[index + 1]?.delivery !== attempt.delivery
     const key = `${attempt.endpoint} ${attempt.hour}`
-    const counts = countAttempt(attempt, isEnd && !isDelivered ? ended : null)
+    const counts = countAttempt(attempt, isLast ? ended : null)
     expected.set(key, addCounts([expected.get(key) ?? [], counts]))
-    if (!isEnd) continue
-    isDelivered ||= name === '2xx'
-    round = 0
   }
   const sums = COUNTERS.map((_, place) => `sum(counts[${place + 1}])::int`).join(', ')
   const counted = await sql<{ key: string; counts: number[]; slots: number }[]>`
