@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import type { Sql } from 'postgres'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { createApiClient } from '../../lib/client.ts'
 import { BusinessApiError, createBusinessApi, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
@@ -7,10 +8,12 @@ import { createPlatform } from '../../lib/platform.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { addShard } from '../../lib/postgres/shards/first-start.ts'
 import { type MoveOptions, moveOrganization } from '../../lib/postgres/shards/move.ts'
+import { awaitOthers } from '../../lib/postgres/shards/other-transactions.ts'
 import { createPostgresStore, createShardedStore, type ShardedStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { requestOf } from '../contract/tenant.ts'
 import { POOLERS } from '../faults/_poolers.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
@@ -289,11 +292,43 @@ test('a transaction of another database of the server that stays open does not d
   t.after(() => elsewhere.drop())
   const organization = organizationOn('b', 6)
   await fill(organization, 'b')
+  let isOver = false
+  const work = async () => {
+    while (!isOver) await sqlOf('b')`select pg_sleep(0.05)`
+  }
+  const working = Promise.all(Array.from({ length: 4 }, work))
   await elsewhere.sql().begin(async (sql) => {
     await sql`select pg_current_xact_id()`
-    await move(organization, 'c', { holdMs: 2000 })
+    await move(organization, 'c', { holdMs: 2000 }).finally(() => {
+      isOver = true
+    })
   })
+  await working
   assert.ok((await rowsOf('c', organization)).businesses)
+})
+
+test("a move waits for another user's statement that waits for a lock and has written nothing", async (t) => {
+  const sql = sqlOf('a')
+  const role = `mover_${process.pid}`
+  await sql`create role ${sql(role)}`
+  t.after(() => sql`drop role ${sql(role)}`)
+  const [holder, waiter] = [await sql.reserve(), await sql.reserve()]
+  await holder`select pg_advisory_lock(4242)`
+  const waiting = waiter`select pg_advisory_lock(4242)`.execute()
+  await untilWaiting(sql)
+  const rejected = sql.begin(async (tx) => {
+    await tx`set local role ${tx(role)}`
+    await awaitOthers(tx as unknown as Sql, 200)
+  })
+  await assert.rejects(rejected, isCode(STORE_UNAVAILABLE, /because the sessions \d+ stay open/))
+  await holder`select pg_advisory_unlock(4242)`
+  await waiting
+  await waiter`select pg_advisory_unlock(4242)`
+  for (const session of [holder, waiter]) session.release()
+  await sql.begin(async (tx) => {
+    await tx`set local role ${tx(role)}`
+    await awaitOthers(tx as unknown as Sql, 2000)
+  })
 })
 
 test('a copy may take longer than a statement of the role', { timeout: 60_000 }, async (t) => {
