@@ -68,7 +68,10 @@ begin
          group by 1, 2
       ) as c
      -- Purged counts can't be corrected.
-     where c.hour >= now() - interval '35 days'
+     where exists (
+       select from business_api.endpoint_activity a
+        where a.organization_id = $1 and a.hour = c.hour and a.endpoint_id = c.endpoint_id and a.slot < 8
+     )
      order by c.hour, c.endpoint_id
     on conflict on constraint endpoint_activity_pkey do update set
       counts = array(select c.one + c.other from unnest(present.counts, excluded.counts) as c (one, other))

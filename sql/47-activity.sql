@@ -136,7 +136,8 @@ begin
    where a.ctid = any (array(
        select o.ctid from business_api.endpoint_activity o
         where o.hour < now() - interval '35 days'
-        order by o.hour
+        -- Slot 8 first, so that what is left of an hour is never below zero.
+        order by o.hour, o.slot desc
         limit row_limit
           for update skip locked
      ));

@@ -31,10 +31,13 @@ export function countLastAttempt(
 
 /** Reverses the count of a finished delivery that is sent again, so it counts once, by its latest outcome. */
 export function uncountDelivery(memory: Memory, { endpoint, state, createdAt }: StoredDelivery): void {
+  if (state !== 'delivered' && state !== 'failed') return
   const hour = startOf(createdAt, HOUR_MS)
-  if (hour < memory.clock() - ACTIVITY_DAYS * DAY_MS) return
+  const { activity } = memory.organization(endpoint.organizationId)
+  // Purged counts can't be corrected.
+  if (!activity.some((one) => one.hour === hour && one.endpoint.record.id === endpoint.record.id)) return
   const counts = COUNTERS.map((counter) => (counter === state ? -1 : 0))
-  memory.organization(endpoint.organizationId).activity.push({ hour, endpoint, counts })
+  activity.push({ hour, endpoint, counts })
 }
 
 /** Returns an organization's activity. See `DeliveryStore.readActivity`. */

@@ -215,8 +215,10 @@ export function createDeliverySettings(
       const delivery = await show(call.organizationId, id, call.action)
       if (recovered.includes(id)) return delivery
       const endpoint = await store.endpoints.get(call.organizationId, delivery.endpointId)
+      const isOpen = delivery.state === 'pending' || delivery.state === 'sending'
+      const advice = isOpen ? 'wait until it has completed' : 'it has just changed, try again'
       const reason = endpoint
-        ? `the state of the delivery is ${delivery.state}: wait until it has completed`
+        ? `the state of the delivery is ${delivery.state}: ${advice}`
         : 'the endpoint of the delivery has been removed'
       throw refused(call.action, INVALID_STATE, reason)
     },

@@ -78,10 +78,11 @@ export type SecretOpener = Pick<SecretSealer, 'unseal' | 'unsealHeaders'>
 const PLAIN_PREFIX = 'plain.'
 
 /**
- * Maximum number of opened credentials to keep in memory. Decrypting takes longer than the rest of building a request,
- * and the memory of the process has the keys in any case.
+ * Maximum number and length of sealed credentials whose plain text is kept in memory (up to some 10 MB). Decrypting
+ * takes longer than the rest of building a request, and the memory of the process has the keys in any case.
  */
 const OPENED_MAX = 5000
+const OPENED_LENGTH_MAX = 1024
 
 const STORED_OPEN =
   "its stored form is not sealed although option 'secretKeys' is set: seal it by secrets.reseal(), and set " +
@@ -128,7 +129,7 @@ export function createSecretSealer(
       : ring.open(sealed, credential.binding)
     if ('text' in opening) {
       if (opened.size >= OPENED_MAX) opened.clear()
-      opened.set(key, opening.text)
+      if (sealed.length <= OPENED_LENGTH_MAX) opened.set(key, opening.text)
       return opening.text
     }
     const { name, endpointId } = credential

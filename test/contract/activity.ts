@@ -232,7 +232,7 @@ function testRounds(harness: StoreHarness): void {
   })
 
   harness.test(
-    'readActivity() counts nothing for a resent delivery that was cancelled or skipped',
+    'readActivity() counts nothing for a delivery that was cancelled before it was resent',
     async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
@@ -240,8 +240,40 @@ function testRounds(harness: StoreHarness): void {
       const { id } = await onlyDelivery(tenant)
       await tenant.store.deliveries.cancel({ organizationId: tenant.id, deliveryId: id, entry: newEntry() })
       await resend(tenant)
+      assert.deepEqual((await activityOf(tenant)).series, [])
       await writeResults(tenant, [success(await claimOne(tenant))])
       assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 1, '2xx': 1 })
+    },
+  )
+
+  harness.test(
+    'readActivity() takes back the count of a resent delivery once, even if it is cancelled or skipped and resent again',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const endpoint = await tenant.insertEndpoint()
+      await tenant.publish()
+      const { id } = await onlyDelivery(tenant)
+      const setState = (state: 'enabled' | 'disabled') =>
+        tenant.store.endpoints.setState({
+          organizationId: tenant.id,
+          endpointId: endpoint.id,
+          state,
+          from: ['enabled', 'disabled'],
+          entry: newEntry(),
+        })
+      await writeResults(tenant, [lastFailure(await claimOne(tenant))])
+      await resend(tenant)
+      await tenant.store.deliveries.cancel({ organizationId: tenant.id, deliveryId: id, entry: newEntry() })
+      await resend(tenant)
+      await setState('disabled')
+      await claim(tenant)
+      assert.equal((await onlyDelivery(tenant)).state, 'skipped')
+      await setState('enabled')
+      await resend(tenant)
+      assert.deepEqual(await totalsOf(tenant), { answered: 1, '5xx': 1 })
+      await writeResults(tenant, [success(await claimOne(tenant))])
+      assert.deepEqual(await totalsOf(tenant), { delivered: 1, answered: 2, '2xx': 1, '5xx': 1 })
+      await assertAgreesWithLog(tenant)
     },
   )
 

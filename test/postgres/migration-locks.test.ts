@@ -67,7 +67,7 @@ describe('a migration waiting for a lock', () => {
     assert.equal(
       messages[0],
       "Trying again: Cannot apply migration '0002-note.sql': canceling statement due to lock timeout; " +
-        'find the transaction that holds the lock in pg_stat_activity, and end it',
+        'look for the oldest xact_start in pg_stat_activity, and end that transaction',
     )
   })
 
@@ -77,7 +77,7 @@ describe('a migration waiting for a lock', () => {
       code: STORE_UNAVAILABLE,
       message:
         "Cannot apply migration '0002-note.sql': canceling statement due to lock timeout; " +
-        'find the transaction that holds the lock in pg_stat_activity, and end it, then migrate again',
+        'look for the oldest xact_start in pg_stat_activity, and end that transaction, then migrate again',
     })
     assert.equal(await hasColumn(), false)
     await reader.end()

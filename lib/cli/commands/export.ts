@@ -69,7 +69,7 @@ interface Tally {
 
 function createTally(session: Session): Tally {
   const { stdout } = session.terminal
-  // If the records go to the same terminal, they would overwrite it.
+  // If the records go to the same terminal, they would overwrite the progress line.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
   const counts = new Map<Kind, number>()
   let total = 0

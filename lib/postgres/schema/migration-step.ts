@@ -79,8 +79,9 @@ export function createMigrationStep(
   /** Waits before the next try, while other sessions proceed. `reason` has the advice at its end. */
   async function pause(count: number, maxMs: number, reason: string, cause?: unknown): Promise<void> {
     if (performance.now() >= deadlineAt) throw storeUnavailable(`${reason}, then migrate again`, cause)
-    if (count > 0) warn(`Trying again: ${reason}`)
-    await sleep(Math.min(PAUSE_MS * 2 ** count, maxMs) * (0.5 + Math.random() / 2))
+    if (count > 0 || cause !== undefined) warn(`Trying again: ${reason}`)
+    const pauseMs = Math.min(PAUSE_MS * 2 ** count, maxMs) * (0.5 + Math.random() / 2)
+    await sleep(Math.min(pauseMs, Math.max(0, deadlineAt - performance.now())))
   }
 
   return async function applyNext() {
@@ -91,14 +92,16 @@ export function createMigrationStep(
         await pause(count, PAUSE_FOR_OTHER_MAX_MS, OTHER_IS_MIGRATING)
       } catch (error) {
         if (!isLockFault(error)) throw error
-        await pause(count, PAUSE_MAX_MS, `${error.message}; ${LOCK_ADVICE}`, error)
+        const fault =
+          error instanceof postgres.PostgresError ? `Cannot migrate: ${error.message}` : error.message
+        await pause(count, PAUSE_MAX_MS, `${fault}; ${LOCK_ADVICE}`, error)
       }
     }
   }
 }
 
 const OTHER_IS_MIGRATING = 'Cannot migrate because another process is still migrating; wait for its end'
-const LOCK_ADVICE = 'find the transaction that holds the lock in pg_stat_activity, and end it'
+const LOCK_ADVICE = 'look for the oldest xact_start in pg_stat_activity, and end that transaction'
 
 /** Creates a function that logs a warning at most once every few seconds. */
 function createWarning(logger: Logger): (message: string) => void {

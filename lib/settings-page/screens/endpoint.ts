@@ -4,6 +4,7 @@ import type { Activity } from '../../settings/activity.ts'
 import type { TestResult } from '../../settings/test-delivery.ts'
 import type { DeliveryState } from '../../webhooks/deliveries.ts'
 import type { EndpointState, WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf } from '../form-values.ts'
 import { attributes, type Content, html } from '../html.ts'
@@ -220,9 +221,11 @@ async function deliveriesOf(
   }
   const failed = (await activity)?.failedNow ?? 0
   const verb =
-    failed > 0
-      ? t.count(failed, 'Resend 1 failed delivery', 'Resend {0} failed deliveries')
-      : data.some(({ state }) => state === 'skipped') && t`Resend skipped deliveries`
+    failed > QUEUE_COUNT_MAX
+      ? t`Resend failed deliveries`
+      : failed > 0
+        ? t.count(failed, 'Resend 1 failed delivery', 'Resend {0} failed deliveries')
+        : data.some(({ state }) => state === 'skipped') && t`Resend skipped deliveries`
   const nothing =
     chosen === undefined
       ? t`No deliveries yet. Events sent to this endpoint appear here.`

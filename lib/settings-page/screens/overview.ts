@@ -79,7 +79,7 @@ function troublesOf(context: Context, { keys, endpoints, activity }: Seen): read
         html`<p>${t`Expires`} ${format.time(expiresAt ?? '')}. ${t`Rotate it before then to avoid failed requests.`} <a href="${link(`/keys/${id}`)}">${t`View key`}</a></p>`,
       ),
     )
-  const failed = activity !== null && activity.failedNow > 0 ? activity.totals.failed : 0
+  const failed = activity?.totals.failed ?? 0
   const text = t.count(failed, '1 delivery failed', '{0} deliveries failed')
   return [
     ...(access.can('endpoints:read') ? aboutEndpoints : []),
