@@ -331,18 +331,30 @@ test("a move waits for another user's statement that waits for a lock and has wr
   })
 })
 
-test('a copy may take longer than a statement of the role', { timeout: 60_000 }, async (t) => {
-  const organization = organizationOn('a', 12)
-  await fill(organization, 'a')
+/** Limits new sessions on all shards during a test. */
+async function limitSessions(
+  t: { after(end: () => unknown): void },
+  settings: readonly string[],
+): Promise<void> {
   const limit = (value: string) =>
     Promise.all(
       NAMES.map((name) =>
         sqlOf(name).unsafe(`
-          do $$ begin execute format('alter database %I set statement_timeout to ${value}', current_database()); end $$`),
+          do $$ declare setting text; begin
+            for setting in select name from pg_settings where name = any ('{${settings.join()}}') loop
+              execute format('alter database %I set %I to ${value}', current_database(), setting);
+            end loop;
+          end $$`),
       ),
     )
   await limit('1000')
   t.after(() => limit('default'))
+}
+
+test('a copy may take longer than a statement of the role', { timeout: 60_000 }, async (t) => {
+  const organization = organizationOn('a', 12)
+  await fill(organization, 'a')
+  await limitSessions(t, ['statement_timeout'])
   let waits = 1
   const onStep: MoveOptions['onStep'] = ({ step }) => {
     // Blocks the process, which sends the target nothing meanwhile.
@@ -351,16 +363,52 @@ test('a copy may take longer than a statement of the role', { timeout: 60_000 },
   assert.ok((await move(organization, 'b', { onStep })).copied > 20)
 })
 
+/** Adds rows that fill any buffer between two servers. */
+async function fillBuffers(organization: string, rows: number): Promise<void> {
+  await createPlatform(store).clients.list(organization)
+  await sqlOf('a')`
+    insert into business_api.businesses (organization_id, id, name)
+    select ${organization}, 'biz_' || number, repeat('x', 100000) from generate_series(1, ${rows}::int) as number`
+}
+
+test('a copy that the target cannot start fails the move', { timeout: 20_000 }, async (t) => {
+  const organization = organizationOn('a', 15)
+  await fillBuffers(organization, 300)
+  const rename = (from: string, to: string) =>
+    sqlOf('b').unsafe(`alter table business_api.businesses rename column ${from} to ${to}`)
+  await rename('city', 'town')
+  t.after(() => rename('town', 'city').catch(() => {}))
+  await assert.rejects(move(organization, 'b'), { code: '42703' })
+  assert.equal((await createPlatform(others).businesses.list(organization)).data.length, 50)
+  await rename('town', 'city')
+  assert.equal((await move(organization, 'b')).copied, 300)
+  await createDeveloperSettings(store, SETTINGS).organizations.delete(organization)
+})
+
+test('a copy that loses its connection to the target fails the move', { timeout: 20_000 }, async () => {
+  const organization = organizationOn('a', 16)
+  await fillBuffers(organization, 300)
+  let killed: Promise<readonly unknown[]> | undefined
+  const onStep: MoveOptions['onStep'] = ({ step }) => {
+    if (step === 'copy')
+      killed ??= sqlOf('b')`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and query like 'copy business_api.%'`.execute()
+  }
+  await assert.rejects(move(organization, 'b', { onStep }), /CONNECTION_CLOSED|EPIPE|ECONNRESET/)
+  assert.equal((await killed)?.length, 1)
+  assert.equal((await createPlatform(others).businesses.list(organization)).data.length, 50)
+  assert.equal((await move(organization, 'b')).copied, 300)
+  await createDeveloperSettings(store, SETTINGS).organizations.delete(organization)
+})
+
 for (const [size, rows] of [
   ['a few rows, which were all sent', 3],
   ['many rows, which are still being read', 300],
 ] as const)
   test(`a copy that the target rejects fails the move: ${size}`, { timeout: 60_000 }, async (t) => {
     const organization = organizationOn('a', 13)
-    await createPlatform(store).clients.list(organization)
-    await sqlOf('a')`
-      insert into business_api.businesses (organization_id, id, name)
-      select ${organization}, 'biz_' || number, repeat('x', 100000) from generate_series(1, ${rows}::int) as number`
+    await fillBuffers(organization, rows)
     const constrain = (change: string) => sqlOf('b').unsafe(`alter table business_api.businesses ${change}`)
     await constrain(`add constraint no_two check (id <> 'biz_2')`)
     t.after(() => constrain('drop constraint no_two'))

@@ -1,4 +1,5 @@
 import postgres, { type Sql } from 'postgres'
+import type { Connection } from './connection.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 import { nameServer } from './tls.ts'
@@ -33,10 +34,17 @@ export async function openPlainPool(url: string): Promise<Sql> {
   return postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 }
 
-async function findServer(url: string): Promise<{ host: string[]; port: number[] }> {
+/**
+ * Opens a single connection that never reconnects, for a transaction that may have to be abandoned during a COPY. The
+ * server is one that `target_session_attrs` allows.
+ */
+export function openPlainConnection(url: string): Promise<Connection> {
   const session = { prepare: false, sessions: false, statementTimeoutMs: GOODBYE_MS }
-  const servers = createServers(readSource(url), session)
-  const connection = await servers.open({ onClosed() {} }, new AbortController().signal)
+  return createServers(readSource(url), session).open({ onClosed() {} }, new AbortController().signal)
+}
+
+async function findServer(url: string): Promise<{ host: string[]; port: number[] }> {
+  const connection = await openPlainConnection(url)
   await connection.end(GOODBYE_MS)
   const { host, port } = connection.sql.options
   return { host, port }

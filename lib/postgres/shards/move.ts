@@ -1,8 +1,8 @@
-import type { Sql, TransactionSql } from 'postgres'
+import type { Sql } from 'postgres'
 import { slotOf } from '../../access/slots.ts'
 import { BusinessApiError, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
-import { copyRows, deleteRows, makeDays } from './moved-rows.ts'
+import { copyRows, deleteRows, inTransactions, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import type { OrganizationPlace } from './shard-place.ts'
 
@@ -50,6 +50,7 @@ export interface MoveReport {
 /** A reachable shard. */
 interface Site {
   readonly name: string
+  readonly url: string
   readonly sql: Sql
 }
 
@@ -90,7 +91,7 @@ export async function moveOrganization(
   }
 
   function insertEntry(
-    sql: Sql | TransactionSql,
+    sql: Sql,
     [name, version]: OrganizationPlace,
     isHere: boolean,
   ): Promise<readonly unknown[]> {
@@ -129,17 +130,15 @@ export async function moveOrganization(
   async function copy(origin: Site, target: Site, place: OrganizationPlace): Promise<number> {
     let rows = 0
     await makeDays(origin.sql, target.sql)
-    await origin.sql.begin('isolation level repeatable read read only', async (source) => {
-      await target.sql.begin(async (sink) => {
-        await sink`select business_api.lock_move(${id})`
-        // This comes first so that another call for the same move waits here and then finds it done. After a revert,
-        // the version is already taken.
-        if ((await insertEntry(sink, place, true)).length === 0) return
-        await deleteRows(sink, 'delete_organization_part', id)
-        rows = await copyRows(source, sink, id, (copied) => {
-          if (isNew) throw impossible('it is not new: see organizations move')
-          onStep({ step: 'copy', rows: copied })
-        })
+    await inTransactions([origin.url, target.url], async (source, sink) => {
+      await sink`select business_api.lock_move(${id})`
+      // This comes first so that another call for the same move waits here and then finds it done. After a revert, the
+      // version is already taken.
+      if ((await insertEntry(sink, place, true)).length === 0) return
+      await deleteRows(sink, 'delete_organization_part', id)
+      rows = await copyRows(source, sink, id, (copied) => {
+        if (isNew) throw impossible('it is not new: see organizations move')
+        onStep({ step: 'copy', rows: copied })
       })
     })
     if ((await write(target, place, true)) !== target.name) throw impossible('the move was taken back')
@@ -168,7 +167,7 @@ export async function moveOrganization(
       const sql = await openPlainPool(url)
       opened.push(sql)
       await sql`select 1`.then(
-        () => sites.push({ name, sql }),
+        () => sites.push({ name, url, sql }),
         () => untold.push(name),
       )
     }

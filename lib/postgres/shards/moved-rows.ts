@@ -1,6 +1,7 @@
-import { once } from 'node:events'
 import { pipeline } from 'node:stream/promises'
-import type { Sql, TransactionSql } from 'postgres'
+import type { Sql } from 'postgres'
+import type { Connection } from '../connection/connection.ts'
+import { openPlainConnection } from '../connection/plain-pool.ts'
 import { DELETED_TABLES } from '../organizations.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
@@ -10,7 +11,7 @@ const PART_LIMIT = 1000
 
 /** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */
 export async function deleteRows(
-  sql: Sql | TransactionSql,
+  sql: Sql,
   routine: 'delete_organization_part' | 'delete_left_part',
   id: string,
   onRows: (rows: number) => void = () => {},
@@ -56,6 +57,32 @@ const PLAIN = `
   set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0`
 
 /**
+ * Runs `work` in a read-only transaction on the source and a transaction on the target. Both have their own connection,
+ * because closing it is the only way to roll back during a COPY.
+ */
+export async function inTransactions(
+  [source, target]: readonly [url: string, url: string],
+  work: (source: Sql, sink: Sql) => Promise<void>,
+): Promise<void> {
+  const opened: Connection[] = []
+  const begin = async (url: string, mode: string): Promise<Sql> => {
+    const connection = await openPlainConnection(url)
+    opened.push(connection)
+    await connection.sql.unsafe(`begin isolation level ${mode}`)
+    await connection.sql.unsafe(PLAIN)
+    return connection.sql
+  }
+  try {
+    const reading = await begin(source, 'repeatable read read only')
+    const sink = await begin(target, 'read committed read write')
+    await work(reading, sink)
+    await sink.unsafe('commit')
+  } finally {
+    await Promise.all(opened.map((connection) => connection.end(0)))
+  }
+}
+
+/**
  * Copies all of an organization's rows. Column order may vary between databases, so columns are listed. Skips generated
  * columns, and also `changed_xid`, since the latest change is now the copy itself.
  *
@@ -63,13 +90,12 @@ const PLAIN = `
  * @returns the number of rows
  */
 export async function copyRows(
-  source: TransactionSql,
-  sink: TransactionSql,
+  source: Sql,
+  sink: Sql,
   id: string,
   onRows: (rows: number) => void,
 ): Promise<number> {
   let rows = 0
-  for (const sql of [source, sink]) await sql.unsafe(PLAIN)
   const tables = await source<{ name: string; columns: string; owner: string }[]>`
     select 'business_api.' || list[place][1] as name, quote_literal(${id}::text) as owner, (
       select string_agg(quote_ident(attname), ', ') from pg_attribute
@@ -89,28 +115,20 @@ export async function copyRows(
 }
 
 async function copy(reading: Copy, writing: Copy, onRows: (rows: number) => void): Promise<void> {
-  const from = await reading.readable()
   const into = await writing.writable()
-  // postgres.js 3.4.9 ignores errors after CopyDone, and follows it with CopyFail, which makes PgDog close the connection.
+  // postgres.js 3.4.9 ignores errors after CopyDone.
   Object.assign(writing, { reject: (error: Error) => into.destroy(error) })
-  const fail = into._destroy.bind(into)
-  into._destroy = (error, done) => (into.writableEnded ? done(error) : fail(error, done))
   async function* counted(): AsyncIterable<Buffer> {
-    for await (const chunk of from.iterator({ destroyOnReturn: false })) {
+    const from = await reading.readable()
+    for await (const chunk of from) {
       yield chunk
       // COPY escapes line breaks in values, so each row is one line.
       onRows(chunk.filter((byte: number) => byte === LINE_BREAK).length)
     }
-  }
-  try {
-    await pipeline(counted, into)
-  } finally {
-    // After an error, the source's transaction can't end before all rows have been read.
-    from.on('data', () => {})
-    if (!from.destroyed) await once(from, 'end')
     // If the last rows filled the stream's buffer, the driver leaves the socket paused.
     from._read(0)
   }
+  await pipeline(counted, into)
 }
 
 type Copy = ReturnType<Sql['unsafe']>
