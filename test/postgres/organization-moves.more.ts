@@ -363,6 +363,25 @@ test('a copy may take longer than a statement of the role', { timeout: 60_000 },
   assert.ok((await move(organization, 'b', { onStep })).copied > 20)
 })
 
+test("a copy waits for another call's locks for longer than the role's timeouts", {
+  timeout: 60_000,
+}, async (t) => {
+  const organization = organizationOn('a', 14)
+  await fill(organization, 'a')
+  const moving = await sqlOf('b').begin(async (tx) => {
+    await tx`select business_api.lock_move(${organization})`
+    await limitSessions(t, [
+      'statement_timeout',
+      'idle_in_transaction_session_timeout',
+      'transaction_timeout',
+    ])
+    const begun = move(organization, 'b')
+    await Promise.race([begun, new Promise((resolve) => setTimeout(resolve, 2000))])
+    return { begun }
+  })
+  assert.ok((await moving.begun).copied > 20)
+})
+
 /** Adds rows that fill any buffer between two servers. */
 async function fillBuffers(organization: string, rows: number): Promise<void> {
   await createPlatform(store).clients.list(organization)

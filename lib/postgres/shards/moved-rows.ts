@@ -53,8 +53,9 @@ export async function makeDays(source: Sql, target: Sql): Promise<void> {
 
 /** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */
 const PLAIN = `
-  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off;
-  set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0`
+  select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
+   where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
 
 /**
  * Runs `work` in a read-only transaction on the source and a transaction on the target. Both have their own connection,
