@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { BusinessApiError, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
+import { addShard } from '../../lib/postgres/shards/first-start.ts'
 import {
   createPostgresStore,
   createShardedStore,
@@ -14,6 +15,7 @@ import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 import { createTestDatabase } from '../_database.ts'
 import { named } from '../_service.ts'
 import { newKey, requestOf, UNKNOWN_KEY } from '../contract/tenant.ts'
+import { until } from '../delivery/_loop.ts'
 import { createTestShards, NAMES, organizationOn, shardNameOf, type TestShards } from '../store/_shards.ts'
 
 let shards: TestShards
@@ -191,6 +193,101 @@ test("a shard that hasn't been added yet can be used with the others, gets no or
     assert.equal((await opened.shardOf(organization)).name, shardNameOf(organization))
   assert.equal((await opened.apiKeys.identify([UNKNOWN_KEY.digest])).size, 0)
   assert.equal(await opened.shards[3]?.store.shardPlace(), null)
+})
+
+/** Opens a store whose shards' places are read and written after `before`, and then given to `after`. */
+function openSlowly(
+  t: { after(end: () => unknown): void },
+  urls: Readonly<Record<string, string>>,
+  before: (name: string, version: number | undefined) => Promise<unknown>,
+  after: (name: string, version: number | undefined) => void,
+): ShardedStore {
+  const stores = Object.entries(urls).map(([name, url]) => {
+    const own = createPostgresStore(url)
+    const shardPlace: typeof own.shardPlace = async (first, ...rest) => {
+      await before(name, first?.version)
+      const place = await own.shardPlace(first, ...rest)
+      after(name, first?.version)
+      return place
+    }
+    return [name, { ...own, shardPlace }] as const
+  })
+  const opened = createShardedStore({ shards: Object.fromEntries(stores) })
+  t.after(() => opened.close())
+  return opened
+}
+
+test("a database of another installation isn't added, and rejected beside the shards", async (t) => {
+  await store.shardOf(ofA)
+  const other = await createTestDatabase()
+  t.after(() => other.drop())
+  const alone = openNamed(t, { d: other.url })
+  await alone.shardOf('')
+  const urls = { a: urlOf('a'), b: urlOf('b'), c: urlOf('c'), d: other.url }
+  const text = /their maps have different slots: give connection strings of one installation/
+  const stores = Object.entries(urls).map(([name, url]) => [name, createPostgresStore(url)] as const)
+  t.after(() => Promise.all(stores.map(([, each]) => each.close())))
+  for (const each of [stores, stores.toReversed()])
+    await assert.rejects(addShard(new Map(each), 'd'), isCode(WRONG_SHARD, text))
+
+  await assert.rejects(openNamed(t, urls).deliveries.countQueue(null), isCode(WRONG_SHARD, text))
+  let isFirst = true
+  const opened = openSlowly(
+    t,
+    urls,
+    (name) => until('shard d has responded', () => name === 'd' || !isFirst),
+    () => {
+      isFirst = false
+    },
+  )
+  const organization = organizationOn('a', 4)
+  const creation = createPlatform(opened).clients.create(organization, { name: 'Atlas' })
+  await assert.rejects(creation, isCode(WRONG_SHARD, text))
+  assert.deepEqual((await createPlatform(alone).clients.list(organization)).data, [])
+})
+
+test('of two first starts with different shards at the same time, one is rejected, and the map is the same on all shards', async (t) => {
+  const [fresh, added] = await Promise.all([createTestShards(), createTestDatabase()])
+  t.after(() => Promise.all([fresh.drop(), added.drop()]))
+  const [a = '', b = '', c = ''] = fresh.databases.map(({ url }) => url)
+  const written = new Set<string>()
+  let [waiting, isLargerOver] = [0, false]
+  // The larger one reads first. Then the smaller one writes its map everywhere but activates it on the first shard only.
+  const smaller = openSlowly(
+    t,
+    { a, b, c },
+    (name, version) =>
+      until(
+        'the larger start',
+        () => version === undefined || (name === 'b' && version === 1 ? isLargerOver : waiting === 4),
+      ),
+    (name, version) => written.add(`${name} ${version}`),
+  )
+  const larger = openSlowly(
+    t,
+    { a, b, c, d: added.url },
+    (_, version) => {
+      if (version === 0) waiting++
+      return until('the smaller start', () => version === undefined || written.has('a 1'))
+    },
+    () => {},
+  )
+  const begun = Promise.allSettled([smaller.shardOf(ofA)])
+  const rejected = larger.shardOf(ofA).finally(() => {
+    isLargerOver = true
+  })
+  await assert.rejects(rejected, isCode(WRONG_SHARD, /the same shards to every process/))
+  assert.deepEqual(
+    (await begun).map(({ status }) => status),
+    ['fulfilled'],
+  )
+  for (const opened of [smaller, larger]) assert.equal((await opened.shardOf(ofC)).name, 'c')
+  const places = await Promise.all(larger.shards.map(({ store: own }) => own.shardPlace()))
+  const slots = places[0]?.slots
+  assert.deepEqual(
+    places.map((place) => place?.slots),
+    [slots, slots, slots, undefined],
+  )
 })
 
 test('shards with other names than the stored ones are rejected with what to do', async (t) => {

@@ -37,7 +37,8 @@ export function createPlaceReader(
     // first shard.
     for (const version of [0, IN_FORCE])
       for (const each of shards)
-        if (slots.includes(each.name)) check(each, await readPlace(each, { name: each.name, version, slots }))
+        if (slots.includes(each.name))
+          checkSlots({ slots }, check(each, await readPlace(each, { name: each.name, version, slots })))
     return { name: '', version: IN_FORCE, slots, moved: {} }
   }
 
@@ -81,11 +82,23 @@ export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name:
   if (own && own.name !== name) throw impossible(`its database is shard '${own.name}'`)
   if (own === undefined || used.length === 0 || !used.every((each) => places.get(each)?.name === each))
     throw impossible('the shards of an installation in use belong beside it')
-  await stores.get(name)?.shardPlace({ name, version: IN_FORCE, slots: inForce[0]?.slots ?? [] })
+  checkSlots(...inForce)
+  const slots = inForce[0]?.slots ?? []
+  checkSlots({ slots }, await stores.get(name)?.shardPlace({ name, version: IN_FORCE, slots }))
 
   function impossible(reason: string): BusinessApiError {
     return new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
   }
+}
+
+/** Throws `wrong_shard` if two shards' maps have different slots. */
+export function checkSlots(...maps: readonly (Pick<ShardPlace, 'slots'> | null | undefined)[]): void {
+  if (new Set(maps.map((each) => each?.slots.join())).size === 1) return
+  const advice = 'give connection strings of one installation, and the same shards to every process'
+  throw new BusinessApiError(
+    WRONG_SHARD,
+    `Cannot use the shards because their maps have different slots: ${advice}`,
+  )
 }
 
 /** Version of the map once it is on all shards. */

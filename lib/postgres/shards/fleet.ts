@@ -2,7 +2,7 @@ import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } f
 import { withDeadline } from '../../base/time.ts'
 import { placeElsewhere } from '../connection/driver-faults.ts'
 import type { PostgresStore } from '../store.ts'
-import { createPlaceReader } from './first-start.ts'
+import { checkSlots, createPlaceReader } from './first-start.ts'
 import { named, readShards, type Shard } from './shard.ts'
 import { ownersOf } from './shard-keys.ts'
 import { createShardMap } from './shard-map.ts'
@@ -60,9 +60,12 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
   const map = createShardMap()
   /** Organizations whose shard was restored to a time before they moved there. */
   const lost = new Set<string>()
+  /** The maps as read from the shards, which must have the same slots. */
+  const maps = new Map<Shard, StoredPlace>()
 
   const read = once(async (shard): Promise<StoredPlace | null> => {
     const { found, inForce } = await readPlace(shard)
+    checkSlots(...maps.set(shard, inForce).values())
     map.slots ??= inForce.slots
     map.learn(inForce.moved)
     return found
@@ -75,6 +78,7 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
     // time.
     const others = Promise.any(shards.filter((other) => other !== shard).map(read))
     await withDeadline(others, OTHERS_MS, () => null).catch(() => {})
+    checkSlots(...maps.values())
     const missing = [...map.entries()].filter(
       ([organizationId, place]) => (own[organizationId]?.[1] ?? 0) < place[1] && !isMoving(place),
     )
