@@ -237,13 +237,18 @@ test('the sync token of a moved organization starts over: a client gets all reco
     }
     return read
   }
+  /** Syncs until nothing comes: records come again while an older transaction is open in any database of the server. */
+  const settle = async (): Promise<void> => {
+    const giveUpAt = performance.now() + 30_000
+    while ((await sync()).length > 0) assert.ok(performance.now() < giveUpAt, 'records come again and again')
+  }
   const all = [...(await sync())]
   assert.equal(new Set(all).size, 3)
-  assert.deepEqual(await sync(), [])
+  await settle()
   for (const to of ['a', 'c'] as const) {
     await move(organization, to)
     assert.deepEqual((await sync()).toSorted(), all.toSorted())
-    assert.deepEqual(await sync(), [])
+    await settle()
     const { id } = await create(organization, { name: `Moved to ${to}` })
     assert.deepEqual(await sync(), [id])
     await create(organization, { name: 'Next' }).then((next) => all.push(id, next.id))
