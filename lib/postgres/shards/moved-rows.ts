@@ -117,8 +117,10 @@ export async function copyRows(
 
 async function copy(reading: Copy, writing: Copy, onRows: (rows: number) => void): Promise<void> {
   const into = await writing.writable()
-  // postgres.js 3.4.9 ignores errors after CopyDone.
+  // postgres.js 3.4.9 ignores errors after CopyDone, and follows it with CopyFail, which makes PgDog close the connection.
   Object.assign(writing, { reject: (error: Error) => into.destroy(error) })
+  const fail = into._destroy.bind(into)
+  into._destroy = (error, done) => (into.writableEnded ? done(error) : fail(error, done))
   async function* counted(): AsyncIterable<Buffer> {
     const from = await reading.readable()
     for await (const chunk of from) {
