@@ -196,7 +196,7 @@ export interface EndpointHealth
   readonly isNewlyDisabled: boolean
 }
 
-/** What changed as a result of writing attempt results. */
+/** The changes that writing attempt results has made. */
 export interface ResultReport {
   /** Claims that were no longer active, so their results were dropped. */
   readonly lost: readonly ClaimRef[]

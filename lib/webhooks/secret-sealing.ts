@@ -89,7 +89,7 @@ const STORED_OPEN =
   "'allowPlaintextSecrets' until then"
 
 interface Credential extends EndpointRef {
-  /** What to call the credential in messages. */
+  /** The credential's name in messages. */
   readonly name: 'signing secret' | 'headers'
   /** Authenticated along with the credential, but not stored in the sealed form. */
   readonly binding: readonly string[]
