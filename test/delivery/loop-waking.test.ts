@@ -169,7 +169,9 @@ describeOnPostgres('A loop that waits is woken', (under) => {
       await until('the watcher is told', async () => calls > 0)
 
       const before = await listeners()
-      await under.sql`select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'`
+      await under.sql`
+        select pg_terminate_backend(l.pid) from pg_locks l join pg_database d on d.oid = l.database
+        where d.datname = current_database() and l.locktype = 'advisory' and l.mode = 'ExclusiveLock'`
       await until('it is idle on another connection', async () => {
         const isIdle = await watch.setIdle(true)
         return isIdle && (await listeners()).some((pid) => !before.includes(pid))

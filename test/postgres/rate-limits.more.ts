@@ -162,8 +162,8 @@ test("A process that is suspended while checking requests of two organizations d
 /** Returns how many transactions have locked buckets or may do so. */
 async function countLocks(): Promise<number> {
   const [row] = await sql`
-    select count(*)::int as count from pg_locks
-    where relation = 'business_api.rate_buckets'::regclass and mode in ('RowShareLock', 'RowExclusiveLock')`
+    select count(*)::int as count from pg_locks l join pg_database d on d.oid = l.database
+    where d.datname = current_database() and relation = 'business_api.rate_buckets'::regclass and mode in ('RowShareLock', 'RowExclusiveLock')`
   return row?.count
 }
 
