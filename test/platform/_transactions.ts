@@ -110,6 +110,21 @@ export function testTransactions(
     ])
   })
 
+  test(`${name}: an import is part of the transaction`, async () => {
+    const { within, ...host } = await newHost()
+    const projects = ['proj_1', 'proj_2'].map((id) => ({
+      kind: 'project' as const,
+      record: { id, name: 'Écume', status: 'completed', billingType: 'fixed', value: 5 } as const,
+    }))
+    const imported = await driver().begin(async (tx) => {
+      const result = await within(tx).platform.import(host.organizationId, projects)
+      assert.deepEqual(await host.list('projects'), [], 'no other connection sees it yet')
+      return result
+    })
+    assert.deepEqual(imported, { added: 2, known: 0, different: [] })
+    assert.equal((await host.list('projects')).length, 2)
+  })
+
   test(`${name}: a rejected call leaves the transaction usable`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host

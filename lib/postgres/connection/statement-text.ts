@@ -3,7 +3,8 @@ import type { SqlParameter } from '../drivers/sql-transaction.ts'
 import type { Statement } from './pool.ts'
 
 // Our statements are written with the postgres.js template. The template in this file accepts the same pieces (values,
-// fragments and `unsafe` strings) but produces a string with numbered parameters that any driver can send.
+// fragments, arrays of fragments and `unsafe` strings) but produces a string with numbered parameters that any driver
+// can send.
 
 /** A rendered statement. */
 export interface StatementText {
@@ -38,7 +39,7 @@ function unsafe(text: string, parameters: readonly unknown[] = []): Piece {
   return piece({ texts: [text], values: parameters, isNumbered: true })
 }
 
-/** Has the type of the driver's template, but supports only the values, fragments and `unsafe` that we use. */
+/** Has the type of the driver's template, but supports only what we use. */
 export const textTemplate: ISql = Object.assign(tag, { unsafe }) as unknown as ISql
 
 /** Renders a statement built with {@link textTemplate}. */
@@ -51,8 +52,9 @@ export function renderStatement(statement: Statement): StatementText {
 }
 
 function render({ texts, values }: Piece, parameters: SqlParameter[]): string {
-  const rendered = values.map((value) => {
+  const rendered = values.map((value): string => {
     if (isPiece(value)) return render(value, parameters)
+    if (Array.isArray(value)) return value.map((each) => render(each, parameters)).join('')
     return `$${parameters.push(value as SqlParameter)}`
   })
   return texts.map((text, index) => `${text}${rendered[index] ?? ''}`).join('')
