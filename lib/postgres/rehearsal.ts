@@ -1,5 +1,5 @@
 import type { RecordStore } from '../business-store.ts'
-import { openPlainPool } from './connection/plain-pool.ts'
+import { inTransaction, transactionOn } from './connection/plain-pool.ts'
 import type { PostgresStore } from './store.ts'
 
 /** Runs `work` in a transaction that is always rolled back, as a dry run with an accurate result. */
@@ -8,18 +8,13 @@ export async function rehearse<Result>(
   store: PostgresStore,
   work: (records: RecordStore) => Promise<Result>,
 ): Promise<Result> {
-  const sql = await openPlainPool(url)
   const rollback = new Error('The rehearsal is over')
   const done: Result[] = []
-  try {
-    await sql.begin(async (tx) => {
-      done.push(await work(store.using(tx)))
-      throw rollback
-    })
-  } catch (error) {
+  await inTransaction(url, 'read committed', async (sql) => {
+    done.push(await work(store.using(transactionOn(sql))))
+    throw rollback
+  }).catch((error: unknown) => {
     if (error !== rollback) throw error
-  } finally {
-    await sql.end({ timeout: 1 })
-  }
+  })
   return done[0] as Result
 }

@@ -1,5 +1,5 @@
 import type { RecordKind } from '../resources/records.ts'
-import { openPlainPool } from './connection/plain-pool.ts'
+import { inTransaction, transactionOn } from './connection/plain-pool.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
 import { type RecordPage, readRecords } from './record-reader.ts'
 
@@ -16,15 +16,8 @@ export async function withSnapshot<Result>(
   url: string,
   work: (readPage: ReadPage) => Promise<Result>,
 ): Promise<Result> {
-  const sql = await openPlainPool(url)
-  const done: Result[] = []
-  try {
-    await sql.begin('isolation level repeatable read read only', async (tx) => {
-      const database = createTransactionDatabase(tx, async (error) => error)
-      done.push(await work((...page) => readRecords(database, ...page)))
-    })
-  } finally {
-    await sql.end({ timeout: 1 })
-  }
-  return done[0] as Result
+  return inTransaction(url, 'repeatable read read only', (sql) => {
+    const database = createTransactionDatabase(transactionOn(sql), async (error) => error)
+    return work((...page) => readRecords(database, ...page))
+  })
 }

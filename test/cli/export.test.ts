@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import { createPlatform } from '../../lib/platform.ts'
+import { rehearse } from '../../lib/postgres/rehearsal.ts'
 import { withSnapshot } from '../../lib/postgres/snapshot.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { RECORD_KINDS } from '../../lib/resources/records.ts'
@@ -27,6 +29,9 @@ after(async () => {
   await store.close()
   await database.drop()
 })
+
+/** Work that reads from the database as often as it likes. */
+type Work = (read: () => Promise<unknown>) => Promise<void>
 
 async function exported(
   ...args: readonly string[]
@@ -121,6 +126,31 @@ test('export shows the records at one point in time, so they can be imported wha
   )
   assert.equal(JSON.parse(imported.stdout).added, 3)
 })
+
+for (const [name, run] of [
+  [
+    'an export',
+    (work: Work) => withSnapshot(database.url, (readPage) => work(() => readPage('o', 'client', null, 1))),
+  ],
+  [
+    'an import that is only checked',
+    (work: Work) => rehearse(database.url, store, (records) => work(() => records.imports.write('o', []))),
+  ],
+] as const) {
+  test(`the transaction of ${name} fails if its session is ended between two statements`, async () => {
+    const failing = run(async (read: () => Promise<unknown>) => {
+      await read()
+      const ended = await sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and state = 'idle in transaction'`
+      assert.equal(ended.length, 1)
+      await sleep(50)
+      await read()
+    })
+    await assert.rejects(failing, { code: 'store_unavailable' })
+    await sleep(50)
+  })
+}
 
 test('export escapes invisible characters without changing the values', async () => {
   const owner = newOrganization()

@@ -10,6 +10,7 @@ import {
   writeMigrationScript,
 } from '../../lib/postgres/schema/migrations.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { until } from '../faults/_fixture.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 
 const FILES = Object.keys(readMigrationTexts())
@@ -108,6 +109,24 @@ describe('migrate', () => {
       )
     })
     assertFailed(await run('migrate', '--timeout', 'soon'), 2, /--timeout must be/)
+  })
+
+  test('fails at once if its session is ended', async () => {
+    const running = run('migrate')
+    await until(
+      'it migrates',
+      async () => {
+        const ended = await sql`
+        select pg_terminate_backend(l.pid) from pg_locks l join pg_database d on d.oid = l.database
+        where d.datname = current_database() and l.locktype = 'advisory' and l.mode = 'ExclusiveLock'`
+        return ended.length > 0
+      },
+      10_000,
+    )
+    const endedAt = performance.now()
+    assertFailed(await running, 1, /the connection was closed/)
+    // The driver would wait five seconds for the connection.
+    assert.ok(performance.now() - endedAt < 4000)
   })
 
   test('the script of --print applies nothing after a migration has failed', async () => {

@@ -1,4 +1,5 @@
 import postgres, { type Sql } from 'postgres'
+import type { SqlTransaction } from '../drivers/sql-transaction.ts'
 import type { Connection } from './connection.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
@@ -34,11 +35,43 @@ export async function openPlainPool(url: string): Promise<Sql> {
   return postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 }
 
+/** Closes a pool. The driver would wait forever for a statement whose connection was lost. */
+export function closePlainPool(sql: Sql): Promise<void> {
+  return sql.end({ timeout: GOODBYE_MS / 1000 })
+}
+
 /**
- * Opens a single connection that never reconnects, for a transaction that may have to be abandoned during a COPY. The
- * server is one that `target_session_attrs` allows.
+ * Runs `work` in a transaction on its own connection. Closing the connection is how it's rolled back, which also works
+ * during a COPY.
+ *
+ * We don't use the driver's `begin` because postgres.js 3.4.9 would send the rollback of a lost connection to a socket
+ * that no longer exists, and that throws outside of any promise.
+ *
+ * @param mode the isolation level and access mode
  */
-export function openPlainConnection(url: string): Promise<Connection> {
+export async function inTransaction<Result>(
+  url: string,
+  mode: string,
+  work: (sql: Sql) => Promise<Result>,
+): Promise<Result> {
+  const connection = await openPlainConnection(url)
+  try {
+    await connection.sql.unsafe(`begin isolation level ${mode}`)
+    const result = await work(connection.sql)
+    await connection.sql.unsafe('commit')
+    return result
+  } finally {
+    await connection.end(0)
+  }
+}
+
+/** Adapts the transaction of {@link inTransaction} for stores. */
+export function transactionOn(sql: Sql): SqlTransaction {
+  return { query: (text, parameters) => sql.unsafe(text, [...parameters]) }
+}
+
+/** Opens a connection that never reconnects. The server is one that `target_session_attrs` allows. */
+function openPlainConnection(url: string): Promise<Connection> {
   const session = { prepare: false, sessions: false, statementTimeoutMs: GOODBYE_MS }
   return createServers(readSource(url), session).open({ onClosed() {} }, new AbortController().signal)
 }

@@ -4,7 +4,7 @@ import { type Logger, mutedLogger } from '../../base/log.ts'
 import { type Names, readLogger, readWhole, rejectUnknown } from '../../base/options.ts'
 import type { Service } from '../../service.ts'
 import { connectionFault } from '../connection/connection-fault.ts'
-import { openPlainPool } from '../connection/plain-pool.ts'
+import { closePlainPool, openPlainPool } from '../connection/plain-pool.ts'
 import { readSource } from '../connection/source.ts'
 import { describeTarget, readTarget } from '../connection/target.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
@@ -104,7 +104,7 @@ async function withPlainPool<Result>(
   try {
     return await work(sql)
   } finally {
-    await sql.end({ timeout: 5 })
+    await closePlainPool(sql)
   }
 }
 

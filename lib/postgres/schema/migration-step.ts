@@ -2,6 +2,7 @@ import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
+import { isConnectionLost } from '../connection/driver-faults.ts'
 import {
   type AppliedMigration,
   compareMigrations,
@@ -51,8 +52,14 @@ export function createMigrationStep(
   // Regardless of the database's default isolation level, each statement must see what other processes have committed.
   const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
     sql.begin('isolation level read committed read write', async (tx) => {
-      await prepareTransaction(tx)
-      return work(tx)
+      try {
+        await prepareTransaction(tx)
+        return await work(tx)
+      } catch (error) {
+        // `begin` rejects when the connection is lost. Its rollback would then throw outside of any promise.
+        if (!isConnectionLost(causeOf(error))) throw error
+        return new Promise<never>(() => {})
+      }
     }) as Promise<Result>
 
   async function tryNext(): Promise<StepReport | 'busy'> {
@@ -118,8 +125,13 @@ const LOCK_FAULTS = new Set([
   '40P01', // deadlock_detected
 ])
 
+/** Returns the driver's error. A failed migration wraps it. */
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? (error.cause ?? error) : error
+}
+
 function isLockFault(error: unknown): error is Error {
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  const cause = causeOf(error)
   return cause instanceof postgres.PostgresError && LOCK_FAULTS.has(cause.code)
 }
 

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres'
 import { slotOf } from '../../access/slots.ts'
 import { BusinessApiError, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
-import { openPlainPool } from '../connection/plain-pool.ts'
+import { closePlainPool, openPlainPool } from '../connection/plain-pool.ts'
 import { copyRows, deleteRows, inTransactions, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import type { OrganizationPlace } from './shard-place.ts'
@@ -202,7 +202,7 @@ export async function moveOrganization(
         )
     return { from, to, copied, deleted, untold }
   } finally {
-    await Promise.all(opened.map((sql) => sql.end({ timeout: 5 })))
+    await Promise.all(opened.map(closePlainPool))
   }
 }
 

@@ -1,7 +1,6 @@
 import { pipeline } from 'node:stream/promises'
 import type { Sql } from 'postgres'
-import type { Connection } from '../connection/connection.ts'
-import { openPlainConnection } from '../connection/plain-pool.ts'
+import { inTransaction } from '../connection/plain-pool.ts'
 import { DELETED_TABLES } from '../organizations.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
@@ -57,30 +56,18 @@ const PLAIN = `
    where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
   set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
 
-/**
- * Runs `work` in a read-only transaction on the source and a transaction on the target. Both have their own connection,
- * because closing it is the only way to roll back during a COPY.
- */
-export async function inTransactions(
+/** Runs `work` in a read-only transaction on the source and a transaction on the target. */
+export function inTransactions(
   [source, target]: readonly [url: string, url: string],
   work: (source: Sql, sink: Sql) => Promise<void>,
 ): Promise<void> {
-  const opened: Connection[] = []
-  const begin = async (url: string, mode: string): Promise<Sql> => {
-    const connection = await openPlainConnection(url)
-    opened.push(connection)
-    await connection.sql.unsafe(`begin isolation level ${mode}`)
-    await connection.sql.unsafe(PLAIN)
-    return connection.sql
-  }
-  try {
-    const reading = await begin(source, 'repeatable read read only')
-    const sink = await begin(target, 'read committed read write')
-    await work(reading, sink)
-    await sink.unsafe('commit')
-  } finally {
-    await Promise.all(opened.map((connection) => connection.end(0)))
-  }
+  return inTransaction(source, 'repeatable read read only', async (reading) => {
+    await reading.unsafe(PLAIN)
+    await inTransaction(target, 'read committed read write', async (sink) => {
+      await sink.unsafe(PLAIN)
+      await work(reading, sink)
+    })
+  })
 }
 
 /**
