@@ -170,7 +170,6 @@ type Answer = (request: RoutedRequest, exchange: Exchange) => ApiReply | Promise
 /** An API path with its parameter names, for example `/api/v1/bookings/{bookingId}`. */
 interface Served {
   readonly template: string
-  readonly pattern: RegExp
   readonly router: ReturnType<typeof Router<RoutedRequest, [Exchange]>>
 }
 
@@ -199,7 +198,9 @@ function createRouting(store: BusinessApiStore, operations: Operations, resolved
     )
   const served = new Map([...answers].map(([path, byMethod]) => [path, serve(path, byMethod)]))
   const templates = [...served.values()].filter(({ template }) => template.includes('{'))
-  return (path: string) => served.get(path) ?? templates.find(({ pattern }) => pattern.test(path))
+  return (path: string) =>
+    served.get(path) ??
+    templates.find(({ router }) => router.routes.some(([, pattern]) => pattern.test(path)))
 }
 
 function serve(template: string, answers: Readonly<Record<string, Answer>>): Served {
@@ -212,7 +213,7 @@ function serve(template: string, answers: Readonly<Record<string, Answer>>): Ser
   router.all(path, () => {
     throw refusals.wrongMethod(allow)
   })
-  return { template, pattern: new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`), router }
+  return { template, router }
 }
 
 /**

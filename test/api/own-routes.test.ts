@@ -170,6 +170,15 @@ describe('own routes under attack', () => {
       assert.equal((await request(host.api, path, { key })).status, 404, path)
   })
 
+  test('with a dot in the path are only served at that path, and any other path is 404', async () => {
+    const { key } = await newCaller()
+    const { api } = withRoute({ path: '/v2.0/{id}', handle: ({ input }) => ({ data: input.params.id }) })
+    const dotted = await request(api, '/api/v1/v2.0/a.b', { key, method: 'POST' })
+    assert.equal(dotted.text, '{"data":"a.b"}')
+    for (const path of ['/api/v1/v2x0/a', '/api/v1/v2-0/a', '/api/v1/v20/a'])
+      assertError(await request(api, path, { key, method: 'POST' }), 404, `No such path: ${path}`)
+  })
+
   test("can't access a booking of another organization", async () => {
     const [one, other] = [await newCaller(), await newCaller()]
     const { id } = JSON.parse(
