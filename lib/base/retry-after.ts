@@ -1,5 +1,6 @@
-/** Matches the only HTTP date format in use. `Date.parse` alone would accept nearly any string. */
-const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
+/** Matches the three HTTP date formats (RFC 9110, section 5.6.7). `Date.parse` alone would accept nearly any string. */
+const HTTP_DATE =
+  /^[A-Z][a-z]+(?:, \d\d(?: [A-Z][a-z]{2} \d\d|-[A-Z][a-z]{2}-)\d\d \d\d:\d\d:\d\d GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/
 const SECONDS = /^\d+$/
 
 /**
@@ -21,6 +22,8 @@ export function readRetryAfter(
 }
 
 function parseHttpDate(text: string | undefined): number | null {
-  const time = text !== undefined && HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN
+  // The format without a time zone is in UTC, too.
+  const time =
+    text !== undefined && HTTP_DATE.test(text) ? Date.parse(text.replace(/\d$/, '$& GMT')) : Number.NaN
   return Number.isNaN(time) ? null : time
 }

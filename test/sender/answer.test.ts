@@ -5,7 +5,7 @@ import { EXCERPT_MAX_BYTES, readExcerpt } from '../../lib/sender/body-excerpt.ts
 
 const NOW = Date.UTC(2026, 0, 1, 12)
 
-test('readRetryAfter() accepts seconds and an HTTP date, and nothing else', () => {
+test('readRetryAfter() accepts seconds and the three formats of an HTTP date, and nothing else', () => {
   const values: [value: string | undefined, expected: number | null][] = [
     ['0', 0],
     ['120', 120_000],
@@ -15,6 +15,12 @@ test('readRetryAfter() accepts seconds and an HTTP date, and nothing else', () =
     ['9'.repeat(400), Number.POSITIVE_INFINITY],
     ['Thu, 01 Jan 2026 12:00:30 GMT', 30_000],
     ['Thu, 01 Jan 2026 11:00:00 GMT', 0],
+    ['Thursday, 01-Jan-26 12:00:30 GMT', 30_000],
+    ['Thu Jan  1 12:00:30 2026', 30_000],
+    ['Thu Jan 01 12:00:30 2026', 30_000],
+    ['Thu Jan  1 12:00:30 2026, 5', null],
+    ['Thursday, 01 Jan 2026 12:00:30', null],
+    ['Thu Jan 31 12:00:30 2026 GMT', null],
     [undefined, null],
     ['', null],
     ['soon', null],
