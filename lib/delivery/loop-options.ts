@@ -95,7 +95,8 @@ const READERS = {
   leaseMs: whole(30_000, { min: 100 }),
   pollIntervalMs: whole(100),
   retryDelaysMs: readDelays,
-  secretKeys: (given) => given,
+  // Checked by createSecretSealer. A parameter would be declared as Uint8Array<…>, which TypeScript 5.4 doesn't know.
+  secretKeys: (): void => {},
   allowPlaintextSecrets: (given) => given,
   installation: readInstallation,
   retentionMs: (given = 30 * DAY_MS, name): number | false =>
