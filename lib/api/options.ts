@@ -4,7 +4,6 @@ import type { Logger } from '../base/log.ts'
 import {
   flag,
   isPlain,
-  type Names,
   type OptionReaders,
   type ReadBy,
   readEach,
@@ -100,8 +99,6 @@ export interface BusinessApiOptions {
 const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
 const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 
-const RATE_LIMIT_NAMES: Names<RateLimitOptions> = { key: true, organization: true, scope: true }
-
 const READERS = {
   basePath: readBasePath,
   trailingSlash: flag(),
@@ -171,7 +168,7 @@ function readRateLimits(given: RateLimitOptions | false = {}): {
   readonly rateLimitScope: 'shared' | 'process'
 } {
   if (given === false) return { rateLimits: null, rateLimitScope: 'shared' }
-  rejectUnknown(given, RATE_LIMIT_NAMES, 'rateLimit.')
+  rejectUnknown(given, { key: true, organization: true, scope: true }, 'rateLimit.')
   const { key = KEY_LIMIT, organization = ORGANIZATION_LIMIT, scope } = given
   const rateLimits = {
     key: readRateLimit('key', key),

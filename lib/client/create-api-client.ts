@@ -1,5 +1,5 @@
 import { RESOURCES, type Resource, SCOPES } from '../access/scopes.ts'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { rejectUnknown } from '../base/options.ts'
 import type { ListedReads } from '../resources/record-reads.ts'
 import type { CreateInputs, RecordSlices } from '../resources/records.ts'
 import type { AnswerBody } from './attempt.ts'
@@ -47,8 +47,6 @@ type Shown<Slice> = Slice extends Pick<ListedReads<infer Item, never, never>, 'a
 
 // --- Factory ---
 
-const CREATE_NAMES: Names<CreateOptions> = { signal: true, idempotencyKey: true }
-
 /**
  * Creates an API client. It doesn't send anything before the first call.
  *
@@ -69,7 +67,7 @@ export function createApiClient(options: ApiClientOptions): ApiClient {
     const list = (given?: ListOptions): List<unknown> => createList(call, resource, url, given)
     if (!SCOPES.some((scope) => scope === `${resource}:write`)) return { list }
     const create = async (input: unknown, given: CreateOptions = {}): Promise<unknown> => {
-      rejectUnknown(given, CREATE_NAMES)
+      rejectUnknown(given, { signal: true, idempotencyKey: true })
       const { idempotencyKey, signal } = given
       const request = {
         action: `create a ${resource.slice(0, -1)}`,

@@ -1,4 +1,4 @@
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { readWhole, rejectUnknown } from '../base/options.ts'
 import { ApiError, INVALID_RESPONSE } from './api-error.ts'
 import type { AnswerBody, ClientRequest } from './attempt.ts'
 import type { CallSender } from './call.ts'
@@ -29,8 +29,6 @@ export interface List<Item> extends AsyncIterable<Item> {
 }
 
 const PAGE_MAX = 200
-const NAMES: Names<ListOptions> = { pageSize: true, updatedSince: true, signal: true }
-
 /**
  * Creates a list.
  *
@@ -43,7 +41,7 @@ export function createList<Item>(
   url: string,
   options: ListOptions = {},
 ): List<Item> {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, { pageSize: true, updatedSince: true, signal: true })
   const { pageSize, updatedSince, signal } = options
   const query = new URLSearchParams({
     limit: String(readWhole('pageSize', pageSize, PAGE_MAX, { max: PAGE_MAX })),

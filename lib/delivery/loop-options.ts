@@ -1,7 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import {
   flag,
-  type Names,
   type OptionReaders,
   type ReadBy,
   readEach,
@@ -87,9 +86,6 @@ export interface DeliveryLoopOptions {
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
-const FAILURE_NAMES: Names<FailureLimit> = { failures: true, failingMs: true }
-const EXPIRY_NAMES = { signingSecrets: true, apiKeys: true } as const
-
 const READERS = {
   concurrency: (given): DeliverySlots => (given instanceof Object ? given : createDeliverySlots(given)),
   leaseMs: whole(30_000, { min: 100 }),
@@ -158,7 +154,7 @@ function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly numbe
 }
 
 function readFailureLimit(limit: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS }): FailureLimit {
-  rejectUnknown(limit, FAILURE_NAMES, 'failureLimit.')
+  rejectUnknown(limit, { failures: true, failingMs: true }, 'failureLimit.')
   const { failures, failingMs } = limit
   return {
     failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0),
@@ -171,7 +167,7 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
   if (typeof given !== 'object' || given === null) {
     throw new TypeError(`Option 'expiryNoticeMs' must be false or an object: current value is ${given}`)
   }
-  rejectUnknown(given, EXPIRY_NAMES, 'expiryNoticeMs.')
+  rejectUnknown(given, { signingSecrets: true, apiKeys: true }, 'expiryNoticeMs.')
   const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
   const read = (name: string, ms: number | false): number | null =>
     ms === false ? null : readPositive(`expiryNoticeMs.${name}`, ms)

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/ids.ts'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -39,8 +39,6 @@ export interface MemoryStore<Own extends Service = Service> extends BusinessApiS
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
-const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, service: true }
-
 /**
  * Creates an in-memory store. Use it in tests, or read the code, which is the shortest implementation of {@link
  * BusinessApiStore}. Methods run one at a time, so every call is atomic and the outcome is never `in_progress`.
@@ -55,7 +53,7 @@ const NAMES: Names<MemoryStoreOptions> = { clock: true, maxEventBytes: true, ser
 export function createMemoryStore<Own extends Service = Service>(
   options: MemoryStoreOptions<Own> = {},
 ): MemoryStore<Own> {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, { clock: true, maxEventBytes: true, service: true })
   const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
   const memory = createMemory(clock, maxEventBytes)
   return {

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore, TransactionStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import { type Admissions, createAdmissions } from './admission/admission.ts'
@@ -44,8 +44,6 @@ export interface PostgresStoreOptions<Own extends Service = Service> extends Dat
    */
   service?: Own | undefined
 }
-
-const NAMES: Names<PostgresStoreOptions> = { ...DATABASE_NAMES, service: true }
 
 /**
  * A store in PostgreSQL, which is the reference implementation.
@@ -112,7 +110,7 @@ export function createPostgresStore<Own extends Service = Service>(
   source: Sql | string,
   given: PostgresStoreOptions<Own> = {},
 ): PostgresStore<Own> {
-  rejectUnknown(given, NAMES)
+  rejectUnknown(given, { ...DATABASE_NAMES, service: true })
   const { service, ...options } = given
   return createStoreOn(createDatabase(source, options), defineService(service)) as PostgresStore<Own>
 }

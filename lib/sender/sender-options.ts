@@ -1,4 +1,4 @@
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { readWhole, rejectUnknown } from '../base/options.ts'
 import { VERSION } from '../base/version.ts'
 import {
   DESTINATION_NAMES,
@@ -46,18 +46,16 @@ export interface ResolvedSenderOptions {
 const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 
-const NAMES: Names<WebhookSenderOptions> = {
-  ...DESTINATION_NAMES,
-  timeoutMs: true,
-  maxConnectionsPerOrigin: true,
-  userAgent: true,
-  lookup: true,
-  ca: true,
-}
-
 /** @throws `TypeError` or `RangeError` naming the invalid option */
 export function readSenderOptions(options: WebhookSenderOptions): ResolvedSenderOptions {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, {
+    ...DESTINATION_NAMES,
+    timeoutMs: true,
+    maxConnectionsPerOrigin: true,
+    userAgent: true,
+    lookup: true,
+    ca: true,
+  })
   const destinations = readDestinationOptions(options)
   return {
     destinations,

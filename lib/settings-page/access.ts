@@ -1,6 +1,6 @@
 import { type KeyScope, SCOPES } from '../access/scopes.ts'
 import { isStorable } from '../base/fields.ts'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { rejectUnknown } from '../base/options.ts'
 
 /** The permissions that you can give a person on the page. */
 export const ABILITIES = [
@@ -51,17 +51,6 @@ export interface ResolvedAccess {
   mayGrant(scopes: readonly KeyScope[]): boolean
 }
 
-const NAMES: Names<Access> = {
-  organizationId: true,
-  organizationName: true,
-  actor: true,
-  can: true,
-  grantableScopes: true,
-  locale: true,
-  timeZone: true,
-  nonce: true,
-}
-
 /**
  * Validates the result of `authorize` and applies defaults.
  *
@@ -69,7 +58,20 @@ const NAMES: Names<Access> = {
  * @throws `TypeError` if the access is invalid. The message doesn't contain its values
  */
 export function readAccess(access: Access, scopes: readonly KeyScope[] = SCOPES): ResolvedAccess {
-  rejectUnknown(access, NAMES, 'authorize().')
+  rejectUnknown(
+    access,
+    {
+      organizationId: true,
+      organizationName: true,
+      actor: true,
+      can: true,
+      grantableScopes: true,
+      locale: true,
+      timeZone: true,
+      nonce: true,
+    },
+    'authorize().',
+  )
   const { organizationId, organizationName = '', actor, grantableScopes = scopes } = access
   const { locale = 'en', timeZone = 'UTC', nonce } = access
   check(isText(organizationId, 64), 'organizationId must be a string of 1 to 64 characters')

@@ -1,7 +1,7 @@
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { type Names, readFunction, readLogger, rejectUnknown } from '../base/options.ts'
+import { type OptionReaders, type ReadBy, readEach, readFunction, readLogger } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
@@ -84,65 +84,44 @@ export interface SettingsPageOptions {
   ids?: Ids | undefined
 }
 
-/** The validated options with defaults applied. */
-export interface ResolvedOptions {
-  readonly authorize: SettingsPageOptions['authorize']
-  readonly basePath: string | undefined
-  readonly api: DescribedApi | undefined
-  /** The CSS rules that set the theme's tokens. */
-  readonly themeCss: string
-  readonly logo: string | undefined
-  readonly texts: Readonly<Record<string, Translations>>
-  readonly layout: ((parts: LayoutParts) => string) | undefined
-  readonly stylesheet: string | undefined
-  readonly frameAncestors: 'none' | 'self'
-  readonly origins: readonly string[]
-  readonly logger: Logger
-  readonly onError: (error: unknown, context: ErrorContext) => void
-  readonly clock: Clock
-  readonly ids: Ids
-}
+const READERS = {
+  authorize(given): SettingsPageOptions['authorize'] {
+    require(typeof given === 'function', 'authorize', 'a function')
+    return given
+  },
+  basePath: readBasePath,
+  api(given) {
+    require(given === undefined ||
+      typeof given?.describe === 'function', 'api', 'the handler of createBusinessApi')
+    return given
+  },
+  theme: (given: Theme = {}) => ({ themeCss: compileTheme(given), logo: readUrl(given.logo, 'theme.logo') }),
+  texts: (given = {}) => given,
+  layout: (given, name) => readFunction(name, given),
+  stylesheet: readUrl,
+  frameAncestors(given = 'none'): 'none' | 'self' {
+    require(given === 'none' || given === 'self', 'frameAncestors', "'none' or 'self'")
+    return given
+  },
+  origins: readOrigins,
+  logger: (given) => readLogger(given),
+  onError: (given, name): NonNullable<SettingsPageOptions['onError']> =>
+    readFunction(name, given) ?? (() => {}),
+  clock: (given = Date.now) => given,
+  ids: (given) => given,
+} satisfies OptionReaders<SettingsPageOptions>
 
-const NAMES: Names<SettingsPageOptions> = {
-  authorize: true,
-  basePath: true,
-  api: true,
-  theme: true,
-  texts: true,
-  layout: true,
-  stylesheet: true,
-  frameAncestors: true,
-  origins: true,
-  logger: true,
-  onError: true,
-  clock: true,
-  ids: true,
+/** The validated options with defaults applied: the theme as CSS rules, beside its logo. */
+export interface ResolvedOptions
+  extends Omit<ReadBy<typeof READERS>, 'theme' | 'ids'>,
+    ReturnType<typeof READERS.theme> {
+  readonly ids: Ids
 }
 
 /** Validates the options and applies defaults. @throws `TypeError` naming the invalid option */
 export function readOptions(options: SettingsPageOptions): ResolvedOptions {
-  rejectUnknown(options, NAMES)
-  const { clock = Date.now, theme = {}, texts = {}, frameAncestors = 'none' } = options
-  require(typeof options.authorize === 'function', 'authorize', 'a function')
-  require(frameAncestors === 'none' || frameAncestors === 'self', 'frameAncestors', "'none' or 'self'")
-  require(options.api === undefined ||
-    typeof options.api?.describe === 'function', 'api', 'the handler of createBusinessApi')
-  return {
-    authorize: options.authorize,
-    basePath: readBasePath(options.basePath),
-    api: options.api,
-    themeCss: compileTheme(theme),
-    logo: readUrl('theme.logo', theme.logo),
-    texts,
-    layout: readFunction('layout', options.layout),
-    stylesheet: readUrl('stylesheet', options.stylesheet),
-    frameAncestors,
-    origins: readOrigins(options.origins),
-    logger: readLogger(options.logger),
-    onError: readFunction('onError', options.onError) ?? (() => {}),
-    clock,
-    ids: readIds(options.ids, clock),
-  }
+  const { theme, ids, ...read } = readEach(options, READERS)
+  return { ...read, ...theme, ids: readIds(ids, read.clock) }
 }
 
 function require(isRight: boolean, name: string, requirement: string): void {
@@ -158,7 +137,7 @@ function readBasePath(basePath: string | undefined): string | undefined {
 }
 
 /** A path or https URL, so the browser never runs the value as code. */
-function readUrl(name: string, url: string | undefined): string | undefined {
+function readUrl(url: string | undefined, name: string): string | undefined {
   if (url !== undefined)
     require(/^(\/(?!\/)|https:\/\/)[^\s"'<>\\]*$/.test(url), name, 'a path or an https URL')
   return url

@@ -1,4 +1,4 @@
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { rejectUnknown } from '../base/options.ts'
 
 /** Colours in the form `#rgb` or `#rrggbb`. */
 export interface ThemeColours {
@@ -65,14 +65,6 @@ const DARK: Colours = {
   focus: '#a5b0ff',
 }
 
-const THEME_NAMES: Names<Theme> = {
-  mode: true,
-  light: true,
-  dark: true,
-  radius: true,
-  font: true,
-  logo: true,
-}
 const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
 
 /**
@@ -81,7 +73,11 @@ const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
  * @throws `TypeError` if a value is not a colour, length or font, or if a text colour has too little contrast
  */
 export function compileTheme(theme: Theme): string {
-  rejectUnknown(theme, THEME_NAMES, 'theme.')
+  rejectUnknown(
+    theme,
+    { mode: true, light: true, dark: true, radius: true, font: true, logo: true },
+    'theme.',
+  )
   const { mode = 'auto', light = {}, dark = {}, radius, font } = theme
   rejectUnknown(light, LIGHT, 'theme.light.')
   rejectUnknown(dark, DARK, 'theme.dark.')

@@ -1,6 +1,6 @@
 import type { Scope, ScopeOf } from '../access/scopes.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { EventTypeOf } from '../resources/own-events.ts'
@@ -88,17 +88,6 @@ export interface Capabilities {
   readonly signing: boolean
 }
 
-const NAMES: Names<DeveloperSettingsOptions> = {
-  ...SEALING_NAMES,
-  ...DESTINATION_NAMES,
-  maxApiKeys: true,
-  maxEndpoints: true,
-  lookup: true,
-  sender: true,
-  clock: true,
-  ids: true,
-}
-
 /** Upper bound for per-organization limits, because lists return all records at once. */
 const LIMIT_MAX = 1_000_000
 
@@ -119,7 +108,16 @@ export function createDeveloperSettings<Own extends Service = Service>(
   > & { readonly service: Own },
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings<EventTypeOf<Own>, ScopeOf<Own>> {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, {
+    ...SEALING_NAMES,
+    ...DESTINATION_NAMES,
+    maxApiKeys: true,
+    maxEndpoints: true,
+    lookup: true,
+    sender: true,
+    clock: true,
+    ids: true,
+  })
   const { clock = Date.now } = options
   const service = serviceOf(store)
   const ids = readIds(options.ids, clock)

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Clock } from '../base/ids.ts'
-import { type Names, readFunction, readTimeout, rejectUnknown } from '../base/options.ts'
+import { readFunction, readTimeout, rejectUnknown } from '../base/options.ts'
 import type { Event, EventType } from '../resources/event-catalogue.ts'
 import type { Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
@@ -83,15 +83,6 @@ export interface CapturedWebhooks<Own extends object = object> extends AsyncDisp
   close(): Promise<void>
 }
 
-const NAMES: Names<CaptureWebhooksOptions> = {
-  settings: true,
-  organizationId: true,
-  types: true,
-  answer: true,
-  service: true,
-  clock: true,
-}
-
 /**
  * Receives webhooks on a local port (127.0.0.1) to test code that publishes events. Each webhook is signed, sent over a
  * socket and verified, just like in production. Note: a delivery loop must be running.
@@ -109,7 +100,14 @@ const NAMES: Names<CaptureWebhooksOptions> = {
 export async function captureWebhooks<Own extends object = object>(
   options: CaptureWebhooksOptions<Own> = {},
 ): Promise<CapturedWebhooks<Own>> {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, {
+    settings: true,
+    organizationId: true,
+    types: true,
+    answer: true,
+    service: true,
+    clock: true,
+  })
   const { settings, organizationId, types, clock = Date.now } = options
   const answer = readFunction('answer', options.answer) ?? (() => 204)
   const { headerPrefix } = options.service ?? settings?.service ?? {}

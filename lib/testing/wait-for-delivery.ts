@@ -1,4 +1,4 @@
-import { type Names, readWhole, rejectUnknown } from '../base/options.ts'
+import { readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 import type { Delivery, DeliveryStore } from '../webhooks/deliveries.ts'
 
@@ -12,13 +12,6 @@ export interface WaitForDeliveryOptions {
   readonly endpointId?: string | undefined
   /** Timeout in milliseconds. Defaults to 5000. */
   readonly timeoutMs?: number | undefined
-}
-
-const NAMES: Names<WaitForDeliveryOptions> = {
-  organizationId: true,
-  eventId: true,
-  endpointId: true,
-  timeoutMs: true,
 }
 
 const POLL_MS = 10
@@ -43,7 +36,7 @@ export async function waitForDelivery(
   store: { readonly deliveries: Pick<DeliveryStore, 'list'> },
   options: WaitForDeliveryOptions,
 ): Promise<readonly Delivery[]> {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, { organizationId: true, eventId: true, endpointId: true, timeoutMs: true })
   const { organizationId, eventId, endpointId, timeoutMs } = options
   const waitMs = readWhole('timeoutMs', timeoutMs, 5000)
   const deadline = performance.now() + waitMs

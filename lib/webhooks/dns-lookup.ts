@@ -7,7 +7,7 @@ import {
   lookup as systemLookup,
 } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
-import { type Names, readFunction, readWhole, rejectUnknown } from '../base/options.ts'
+import { readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 
 /** Options for {@link createPublicLookup}. */
@@ -35,8 +35,6 @@ export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
 
-const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, system: true }
-
 /**
  * Creates a lookup for untrusted hostnames that queries DNS servers directly. `dns.lookup` runs on Node's default pool
  * of four threads, which is also used for file I/O, so a handful of endpoints with unresponsive DNS servers could slow
@@ -51,7 +49,7 @@ const NAMES: Names<PublicLookupOptions> = { servers: true, timeoutMs: true, syst
  * ```
  */
 export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, { servers: true, timeoutMs: true, system: true })
   const { servers } = options
   const timeoutMs = readWhole('timeoutMs', options.timeoutMs, 2000)
   const system = readFunction('system', options.system) ?? systemLookup

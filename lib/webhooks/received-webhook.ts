@@ -1,4 +1,4 @@
-import { type Names, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
+import { readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Event } from '../resources/event-catalogue.ts'
 import { VERIFY_NAMES, type VerifyWebhookOptions } from './signature-header.ts'
 import { WEBHOOK_MALFORMED, WEBHOOK_METHOD, WEBHOOK_TOO_LARGE, WebhookError } from './webhook-error.ts'
@@ -35,14 +35,6 @@ export interface ReceivedWebhook<Own extends object = object> {
 }
 
 const MAX_BODY_BYTES = 1024 * 1024
-const NAMES: Names<ReceiveWebhookOptions> = {
-  ...VERIFY_NAMES,
-  secret: true,
-  isSeen: true,
-  maxBodyBytes: true,
-  headerPrefix: true,
-}
-
 /**
  * Validates the options and the request method.
  *
@@ -57,7 +49,13 @@ export function readReception(
   readonly maxBodyBytes: number
   readonly verifying: VerifyWebhookOptions
 } {
-  rejectUnknown(options, NAMES)
+  rejectUnknown(options, {
+    ...VERIFY_NAMES,
+    secret: true,
+    isSeen: true,
+    maxBodyBytes: true,
+    headerPrefix: true,
+  })
   const maxBodyBytes = readWhole('maxBodyBytes', options.maxBodyBytes, MAX_BODY_BYTES)
   const signatureHeader = `${readHeaderPrefix(options.headerPrefix)}-signature`.toLowerCase()
   if (method !== 'POST') throw new WebhookError(WEBHOOK_METHOD, 'the method is not POST', 405)
