@@ -31,20 +31,21 @@ const EVENT_ID = /^[!-~]{1,64}$/
  */
 export function checkEvent(
   owner: EventOwner,
-  type: string,
+  givenType: unknown,
   data: unknown,
   id: string | undefined,
   context: WriteContext,
 ): EventRecord {
+  const type = typeof givenType === 'string' ? givenType : ''
   const schema = Object.hasOwn(eventSchemas, type) ? eventSchemas[type as EventType] : undefined
   const own = schema ? undefined : findEvent(owner, type)
   if (!schema && !own) {
     const whose = owner.events.length === 0 ? "the catalogue's" : "the catalogue's or the service's"
-    throw invalidEvent(`its type must be one of ${whose}${suggest(String(type), eventTypes(owner))}`, [
+    throw invalidEvent(`its type must be one of ${whose}${suggest(type, eventTypes(owner))}`, [
       'type',
     ])
   }
-  if (id !== undefined && !EVENT_ID.test(id))
+  if (id !== undefined && !(typeof id === 'string' && EVENT_ID.test(id)))
     throw invalidEvent('its id must be 1 to 64 visible ASCII characters', ['id'])
   const checked = own ? checkData(own.data, data) : checkValue(schema as StandardSchema, data)
   if ('faults' in checked) {

@@ -46,7 +46,7 @@ test("publish() removes fields that the type doesn't have", async () => {
 test("publish() rejects data that doesn't match the schema, naming the field but no value", async () => {
   const store = createMemoryStore()
   const { publish } = createPlatform(store)
-  const odd: [type: string, data: unknown, id: string | undefined, message: RegExp][] = [
+  const odd: (readonly [type: unknown, data: unknown, id: unknown, message: RegExp])[] = [
     ['support.ticket_created', { ...ticket, subject: 42 }, undefined, /data\.subject must be string/],
     ['support.ticket_created', { ticketId: 'tic_1', status: 'open' }, undefined, /data\.subject/],
     ['support.ticket_created', null, undefined, /data must be/],
@@ -62,6 +62,12 @@ test("publish() rejects data that doesn't match the schema, naming the field but
     ['constructor', ticket, undefined, /type/],
     ['support.ticket_created', ticket, 'with space', /id must be 1 to 64/],
     ['support.ticket_created', ticket, '', /id must be 1 to 64/],
+    ...[undefined, null, Symbol('x'), ['support.ticket_created'], Object.create(null)].map(
+      (type) => [type, ticket, undefined, /its type must be one of/] as const,
+    ),
+    ...[null, 5, 5n, true, ['mine'], () => 1, Symbol('x'), Object('mine'), Object.create(null)].map(
+      (id) => ['support.ticket_created', ticket, id, /id must be 1 to 64/] as const,
+    ),
   ]
   for (const [type, data, id, message] of odd) {
     const attempt = Reflect.apply(publish, undefined, ['org_a', type, data, { id }])
