@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { LIMIT_REACHED, refused } from '../base/errors.ts'
+import { isPlain } from '../base/options.ts'
 
 /** An endpoint's custom header values by name. */
 export type HeaderValues = Readonly<Record<string, string>>
@@ -57,7 +58,7 @@ export function createHeaderSchemas(headerPrefix: string): {
 
   /** Returns the first violated rule. Doesn't include any header values, since they are secrets. */
   function findFault(given: unknown, isPatch: boolean): string | null {
-    if (!isObject(given)) return 'must be an object of header names and values'
+    if (!isPlain(given)) return 'must be a plain object of header names and values'
     const entries = Object.entries(given)
     const set = entries.filter(([, value]) => !(isPatch && value === null))
     // Allow removing as many headers as an endpoint can have.
@@ -98,10 +99,6 @@ export function createHeaderSchemas(headerPrefix: string): {
     v.transform(copy),
   )
   return { HeadersSchema, PatchSchema: v.nullable(PatchSchema) }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function findValueFault(value: unknown): string | null {
