@@ -2,7 +2,7 @@ import { type LookupAddress, NODATA } from 'node:dns'
 import { type Names, readFlag } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
-import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
+import { isNotThere, type Lookup, lookUp, publicLookup } from './dns-lookup.ts'
 
 // Decides whether we may send webhooks to a destination. Checked at registration so customers find out about mistakes
 // right away, and again before each attempt since DNS may have changed in the meantime.
@@ -225,17 +225,12 @@ export async function judgeDestination(
 const ADDRESSES_MAX = 64
 
 /** Resolves a hostname to at most 64 addresses. Rejects if the lookup fails or finds no addresses. */
-export function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
-  return new Promise((resolve, reject) => {
-    lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
-      if (error) reject(error)
-      // If a custom lookup doesn't support `all`, we get a single address as a string.
-      else if (!Array.isArray(addresses)) reject(new Error(`the lookup of ${hostname} gave no list`))
-      else if (addresses.length === 0)
-        reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))
-      else resolve(addresses.slice(0, ADDRESSES_MAX))
-    })
-  })
+export async function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
+  const addresses = await lookUp(hostname, lookup)
+  // If a custom lookup doesn't support `all`, we get a single address as a string.
+  if (!Array.isArray(addresses)) throw new Error(`the lookup of ${hostname} gave no list`)
+  if (addresses.length > 0) return addresses.slice(0, ADDRESSES_MAX)
+  throw Object.assign(new Error(`${hostname} has no address`), { code: NODATA })
 }
 
 function refuseUrl(reason: string): RefusedDestination {

@@ -127,11 +127,14 @@ function isForSystem(result: PromiseSettledResult<string[]>): boolean {
   return result.status === 'fulfilled' || isNotThere(result.reason) || result.reason?.code === CONNREFUSED
 }
 
-function lookUp(hostname: string, system: Lookup): Promise<LookupAddress[]> {
+/** Calls a lookup for all of a hostname's addresses. Rejects if the lookup fails in any way. */
+export function lookUp(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
-    system(hostname, { all: true, verbatim: true }, (error, addresses) => {
+    const asked: unknown = lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
       else resolve(addresses)
     })
+    // The host's function may be async despite the type.
+    Promise.resolve(asked).catch(reject)
   })
 }

@@ -59,6 +59,11 @@ describe('the error', () => {
           throw new Error('the lookup is broken')
         },
       },
+      'the async lookup is broken': {
+        lookup: async () => {
+          throw new Error('the async lookup is broken')
+        },
+      },
     }
     for (const [message, options] of Object.entries(failures)) {
       const answer = await createLocalSender(context, options).send(makeRequest('http://a.test:8080'))
