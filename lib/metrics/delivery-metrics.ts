@@ -1,14 +1,6 @@
 import type { ClaimStep, LoopStep, PurgeStep, ResultStep, TracedResult } from '../base/tracing.ts'
 import { NOTICE_LINES, type Notice } from '../webhooks/notices.ts'
-import {
-  createHistogram,
-  createNumbers,
-  type Description,
-  type Histogram,
-  type HistogramSeries,
-  type Numbers,
-  type Series,
-} from './instruments.ts'
+import { createHistogram, createNumbers, type Histogram, type Numbers, type Series } from './instruments.ts'
 import type { Meter } from './meter.ts'
 
 /** Metrics for this process's delivery loops. */
@@ -28,73 +20,54 @@ const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
 
 /** Creates the metrics of the delivery loops. */
 export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
-  const attempts = createNumbers('counter', {
-    name: 'business_api.attempts',
-    help: 'Recorded webhook delivery attempts by outcome and response class.',
-    unit: '{attempt}',
-  })
-  const attemptDurations = createHistogram(
-    {
-      name: 'business_api.attempt.duration',
-      help: 'Duration of an attempt, from the name lookup to the last byte, in seconds.',
-      unit: 's',
-    },
+  const durations = (name: string, help: string, bounds: readonly number[]): Histogram =>
+    createHistogram({ name: `business_api.${name}.duration`, help, unit: 's' }, bounds, meter)
+  const attemptDurations = durations(
+    'attempt',
+    'Duration of an attempt, from the name lookup to the last byte, in seconds.',
     ATTEMPT_BOUNDS,
-    meter,
   )
-  const claimDurations = createHistogram(
-    {
-      name: 'business_api.claim.duration',
-      help: 'Duration of a claim of due deliveries, in seconds.',
-      unit: 's',
-    },
+  const claimDurations = durations(
+    'claim',
+    'Duration of a claim of due deliveries, in seconds.',
     STATEMENT_BOUNDS,
-    meter,
   )
-  const writeDurations = createHistogram(
-    {
-      name: 'business_api.result_write.duration',
-      help: 'Duration of writing up to 200 attempt results, in seconds.',
-      unit: 's',
-    },
+  const writeDurations = durations(
+    'result_write',
+    'Duration of writing up to 200 attempt results, in seconds.',
     STATEMENT_BOUNDS,
-    meter,
   )
-  const count = (description: Description): Numbers => createNumbers('counter', description)
-  const claimed = count({
-    name: 'business_api.claimed_deliveries',
-    help: 'Deliveries claimed by this process.',
-    unit: '{delivery}',
-  })
-  const lost = count({
-    name: 'business_api.lost_results',
-    help: 'Attempt results dropped because another process had taken over the claim.',
-    unit: '{attempt}',
-  })
-  const failures = count({
-    name: 'business_api.loop_failures',
-    help: 'Failed claims, result writes and parts of the purge.',
-    unit: '{statement}',
-  })
-  const notices = count({
-    name: 'business_api.notices',
-    help: 'Notices for operators by kind.',
-    unit: '{notice}',
-  })
-  const lag = createNumbers('gauge', {
-    name: 'business_api.retention_lag',
-    help: "How late the purge of old events was at this process's last part, in seconds.",
-    unit: 's',
-  })
+  const count = (name: string, unit: string, help: string, kind: Numbers['kind'] = 'counter'): Numbers =>
+    createNumbers(kind, { name: `business_api.${name}`, help, unit })
+  const attempts = count(
+    'attempts',
+    '{attempt}',
+    'Recorded webhook delivery attempts by outcome and response class.',
+  )
+  const claimed = count('claimed_deliveries', '{delivery}', 'Deliveries claimed by this process.')
+  const lost = count(
+    'lost_results',
+    '{attempt}',
+    'Attempt results dropped because another process had taken over the claim.',
+  )
+  const failures = count(
+    'loop_failures',
+    '{statement}',
+    'Failed claims, result writes and parts of the purge.',
+  )
+  const notices = count('notices', '{notice}', 'Notices for operators by kind.')
+  const lag = count(
+    'retention_lag',
+    's',
+    "How late the purge of old events was at this process's last part, in seconds.",
+    'gauge',
+  )
 
   // Start these series at 0 so the first failure shows up as an increase.
   for (const step of STEPS) failures.series({ step })
   for (const kind of Object.keys(NOTICE_LINES)) notices.series({ kind })
 
   const outcomes = new Map<string, Map<string, Series>>()
-  let claimSeries: HistogramSeries | undefined
-  let writeSeries: HistogramSeries | undefined
-  let attemptSeries: HistogramSeries | undefined
 
   function attemptCount({ outcome, status }: TracedResult): Series {
     const answer = answerClass(status)
@@ -107,19 +80,17 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
 
   function noteClaim({ durationMs, deliveries, hasFailed }: ClaimStep): void {
     if (hasFailed) failures.series({ step: 'claim' }).value++
-    claimSeries ??= claimDurations.series()
-    claimSeries.observe(durationMs)
+    claimDurations.series().observe(durationMs)
     claimed.series().value += deliveries
   }
 
   function noteResults(step: ResultStep): void {
     if (step.hasFailed) failures.series({ step: 'results' }).value++
-    writeSeries ??= writeDurations.series()
-    writeSeries.observe(step.durationMs)
-    attemptSeries ??= attemptDurations.series()
+    writeDurations.series().observe(step.durationMs)
+    const ofAttempts = attemptDurations.series()
     for (const result of step.results) {
       attemptCount(result).value++
-      attemptSeries.observe(result.durationMs)
+      ofAttempts.observe(result.durationMs)
     }
     lost.series().value += step.lost
   }

@@ -52,19 +52,7 @@ export interface Histogram extends Description {
 
 /** Creates a counter or gauge. */
 export function createNumbers(kind: Numbers['kind'], description: Description): Numbers {
-  const all: Series[] = []
-  return {
-    ...description,
-    kind,
-    all,
-    series(labels = {}) {
-      const known = all.find((series) => hasLabels(series, labels))
-      if (known) return known
-      const made: Series = { labels: Object.freeze({ ...labels }), value: 0 }
-      all.push(made)
-      return made
-    },
-  }
+  return { ...description, kind, ...createSeries((labels): Series => ({ labels, value: 0 })) }
 }
 
 /**
@@ -77,7 +65,6 @@ export function createHistogram(
   bounds: readonly number[],
   meter: Meter | undefined,
 ): Histogram {
-  const all: HistogramSeries[] = []
   const { name, help, unit } = description
   const recorder = meter?.createHistogram(name, {
     description: help,
@@ -85,8 +72,7 @@ export function createHistogram(
     advice: { explicitBucketBoundaries: [...bounds] },
   })
 
-  function make(given: Labels): HistogramSeries {
-    const labels = Object.freeze({ ...given })
+  function make(labels: Labels): HistogramSeries {
     const counts = Array.from({ length: bounds.length + 1 }, () => 0)
     return {
       labels,
@@ -103,19 +89,20 @@ export function createHistogram(
     }
   }
 
-  return {
-    ...description,
-    kind: 'histogram',
-    bounds,
-    all,
-    series(labels = {}) {
-      const known = all.find((series) => hasLabels(series, labels))
-      if (known) return known
-      const made = make(labels)
-      all.push(made)
-      return made
-    },
+  return { ...description, kind: 'histogram', bounds, ...createSeries(make) }
+}
+
+/** Creates a list of series, and a function that finds the series for labels or adds it. */
+function createSeries<Made extends { readonly labels: Labels }>(make: (labels: Labels) => Made) {
+  const all: Made[] = []
+  const series = (labels: Labels = {}): Made => {
+    const known = all.find((each) => hasLabels(each, labels))
+    if (known) return known
+    const made = make(Object.freeze({ ...labels }))
+    all.push(made)
+    return made
   }
+  return { all, series }
 }
 
 function hasLabels(series: { readonly labels: Labels }, labels: Labels): boolean {

@@ -29,100 +29,52 @@ const NO_LABELS: Labels = {}
 
 /** Metrics for the database's queue, and for this process's connections and loop. */
 export const STATE_METRICS: readonly StateMetric[] = [
-  ofQueue(
-    'up',
+  gauge(
+    'queue.up',
     '1',
     'Whether the last count of the queue succeeded on all servers.',
     ({ queue, isCounting }) =>
       isCounting ? Number(queue.counts !== null && !queue.counts.isPartial) : undefined,
   ),
-  ofQueue(
-    'due',
-    '{delivery}',
-    'Pending deliveries that are due, of enabled endpoints, in the whole database; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.due,
+  ofQueue('due', 'Pending deliveries that are due, of enabled endpoints, in the whole database', 'due'),
+  gauge('queue.oldest_due', 's', 'Age of the oldest due delivery, in seconds.', ({ queue }) =>
+    queue.counts ? queue.counts.oldestDueMs / 1000 : undefined,
   ),
-  ofQueue('oldest_due', 's', 'Age of the oldest due delivery, in seconds.', ({ queue }) =>
-    toSeconds(queue.counts?.oldestDueMs),
-  ),
-  ofQueue(
-    'backing_off',
-    '{delivery}',
-    'Pending deliveries in the delay before a retry; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.backingOff,
-  ),
-  ofQueue(
-    'paused',
-    '{delivery}',
-    'Pending deliveries of paused endpoints; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.paused,
-  ),
-  ofQueue(
-    'sending',
-    '{delivery}',
-    'Sending deliveries, of any process; 10001 stands for more than 10000.',
-    ({ queue }) => queue.counts?.sending,
-  ),
-  ofQueue(
-    'failed',
-    '{delivery}',
-    'Failed deliveries that have not been recovered; 10001 means more than 10000.',
-    ({ queue }) => queue.counts?.failed,
-  ),
-  ofConnections(
-    'connections_max',
-    'gauge',
-    '{connection}',
-    'Maximum number of connections of the store.',
-    'max',
-  ),
-  ofConnections('connections_in_use', 'gauge', '{connection}', 'Connections running a statement.', 'inUse'),
-  ofConnections(
-    'statements_waiting',
-    'gauge',
-    '{statement}',
-    'Statements that wait for a connection.',
-    'waiting',
-  ),
+  ofQueue('backing_off', 'Pending deliveries in the delay before a retry', 'backingOff'),
+  ofQueue('paused', 'Pending deliveries of paused endpoints', 'paused'),
+  ofQueue('sending', 'Sending deliveries, of any process', 'sending'),
+  ofQueue('failed', 'Failed deliveries that have not been recovered', 'failed'),
+  ofConnections('connections_max', 'Maximum number of connections of the store.', 'max'),
+  ofConnections('connections_in_use', 'Connections running a statement.', 'inUse'),
+  ofConnections('statements_waiting', 'Statements that wait for a connection.', 'waiting'),
   ofConnections(
     'statements_refused',
-    'counter',
-    '{statement}',
     'Statements rejected because too many waited for a connection.',
     'refused',
+    'counter',
   ),
   ofConnections(
     'statements_timed_out',
-    'counter',
-    '{statement}',
     'Statements that waited for a connection until their deadline.',
     'timedOut',
+    'counter',
   ),
-  {
-    name: 'business_api.loop.running',
-    help: "Whether this process's delivery loop is running.",
-    unit: '1',
-    kind: 'gauge',
-    labels: NO_LABELS,
-    of: ({ loop }) => (loop ? Number(loop.state.startsWith('running')) : undefined),
-  },
-  {
-    name: 'business_api.loop.held',
-    help: "Whether this process's delivery loop waits because the database belongs to another installation.",
-    unit: '1',
-    kind: 'gauge',
-    labels: NO_LABELS,
-    of: ({ loop }) => (loop ? Number((loop.heldBecause ?? null) !== null) : undefined),
-  },
-  {
-    name: 'business_api.last_claim.timestamp',
-    help: "Time of the last successful claim of this process's delivery loop, in seconds since 1970.",
-    unit: 's',
-    kind: 'gauge',
-    labels: NO_LABELS,
-    of: ({ loop, now }) =>
+  gauge('loop.running', '1', "Whether this process's delivery loop is running.", ({ loop }) =>
+    loop ? Number(loop.state.startsWith('running')) : undefined,
+  ),
+  gauge(
+    'loop.held',
+    '1',
+    "Whether this process's delivery loop waits because the database belongs to another installation.",
+    ({ loop }) => (loop ? Number((loop.heldBecause ?? null) !== null) : undefined),
+  ),
+  gauge(
+    'last_claim.timestamp',
+    's',
+    "Time of the last successful claim of this process's delivery loop, in seconds since 1970.",
+    ({ loop, now }) =>
       typeof loop?.lastClaimAgoMs === 'number' ? (now - loop.lastClaimAgoMs) / 1000 : undefined,
-  },
+  ),
   {
     name: 'business_api.info',
     help: 'Always 1; the label has the version of the library.',
@@ -152,34 +104,25 @@ export function numbersOf(states: readonly State[]): readonly Numbers[] {
   })
 }
 
-function ofQueue(name: string, unit: string, help: string, of: StateMetric['of']): StateMetric {
-  return {
-    name: `business_api.queue.${name}`,
-    help,
-    unit,
-    kind: 'gauge',
-    labels: NO_LABELS,
-    of,
-  }
+function gauge(name: string, unit: string, help: string, of: StateMetric['of']): StateMetric {
+  return { name: `business_api.${name}`, help, unit, kind: 'gauge', labels: NO_LABELS, of }
+}
+
+function ofQueue(
+  name: string,
+  help: string,
+  field: 'due' | 'backingOff' | 'paused' | 'sending' | 'failed',
+): StateMetric {
+  const bounded = `${help}; 10001 stands for more than 10000.`
+  return gauge(`queue.${name}`, '{delivery}', bounded, ({ queue }) => queue.counts?.[field])
 }
 
 function ofConnections(
   name: string,
-  kind: Numbers['kind'],
-  unit: string,
   help: string,
   field: keyof ConnectionUse,
+  kind: Numbers['kind'] = 'gauge',
 ): StateMetric {
-  return {
-    name: `business_api.${name}`,
-    help,
-    unit,
-    kind,
-    labels: NO_LABELS,
-    of: ({ connections }) => connections?.[field],
-  }
-}
-
-function toSeconds(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : ms / 1000
+  const unit = name.startsWith('statements') ? '{statement}' : '{connection}'
+  return { ...gauge(name, unit, help, ({ connections }) => connections?.[field]), kind }
 }
