@@ -22,7 +22,6 @@ import type { Admitted } from './own-operation.ts'
 import { peerOf } from './peer-address.ts'
 import { createRequestLog, type LoggedExchange, type RequestLog } from './request-log.ts'
 
-/** What an exchange needs to know about the mount and the socket. */
 type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
 
 /** The API that every adapter calls, plus its OpenAPI document. */

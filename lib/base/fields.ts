@@ -129,13 +129,7 @@ export function id(kind: string, description: string) {
 
 /** Creates a schema for a word. The usual values are only listed as examples, since hosts can have others. */
 export function word(description: string, ...usual: [string, ...string[]]) {
-  return v.pipe(
-    v.string(),
-    v.maxCodePoints(WORD_MAX),
-    v.check(isStorable),
-    v.description(description),
-    v.examples(usual),
-  )
+  return prose(WORD_MAX, description, ...usual)
 }
 
 /**
@@ -143,13 +137,13 @@ export function word(description: string, ...usual: [string, ...string[]]) {
  *
  * @param max maximum length in Unicode code points
  */
-export function prose(max: number, description: string, example: string) {
+export function prose(max: number, description: string, ...examples: [string, ...string[]]) {
   return v.pipe(
     v.string(),
     v.maxCodePoints(max),
     v.check(isStorable),
     v.description(description),
-    v.examples([example]),
+    v.examples(examples),
   )
 }
 

@@ -82,7 +82,6 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   states: '--state',
 }
 
-/** Additional advice by message. */
 const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
   [/ was rejected: must be https$/, '; --allow-http allows it, for development'],
   [

@@ -51,7 +51,6 @@ export function readSealing(
 /** Maximum number of endpoints to check. Each one takes about 20 microseconds, and few databases have more. */
 export const SECRETS_CHECKED_MAX = 10_000
 
-/** Number of stored signing secrets and headers, in total and by state. */
 interface SecretsJudgement {
   readonly total: number
   /** Sealed with a key we don't have, or modified. */

@@ -12,8 +12,6 @@ import { judgeAnswer } from './verdict.ts'
 
 /** Takes deliveries from the queues, attempts them, and hands the results to the result writer. */
 export interface Dispatcher {
-  /** Replaces the listener. */
-  listen(listener: DispatchListener): void
   /** Starts as many attempts as currently possible. */
   dispatch(): void
   /** @param storeOffset the store's clock minus the monotonic clock, in milliseconds */
@@ -47,9 +45,9 @@ const BLOCKED_MS = 30_000
 export function createDispatcher(
   { sender, queues, resultWriter, sealer }: DispatcherParts,
   options: ResolvedLoopOptions,
+  listener: DispatchListener,
 ): Dispatcher {
   const { concurrency, leaseMs, retryDelaysMs, logger } = options
-  let listener: DispatchListener = { onCapacity() {}, onError() {} }
   let interruption = createInterruption()
   let storeOffset = 0
   const rejections = new WeakMap<UntimedResult, Claimed>()
@@ -141,9 +139,6 @@ export function createDispatcher(
   }
 
   return {
-    listen(next) {
-      listener = next
-    },
     dispatch,
     setClock(offset) {
       storeOffset = offset

@@ -43,7 +43,7 @@ export interface LoopParts {
 }
 
 /**
- * Creates a loop's parts, then connects their listeners.
+ * Creates a loop's parts.
  *
  * @throws `TypeError` or `RangeError` for invalid options
  */
@@ -62,13 +62,31 @@ export function createLoopParts(
   const notifier = createNotifier(options)
   const installation = createInstallationGuard(traced.installation, options.installation, notifier.notify)
   const queues = createEndpointQueues(options.slots)
-  const resultWriter = createResultWriter(steps, failureLimit)
+  const resultWriter = createResultWriter(steps, failureLimit, {
+    onWritten(results, { failed, endpoints }) {
+      wakeForRetries(results, wakeUp)
+      dispatcher.noteWritten(results)
+      if (prefetcher.isHeldUp || results.some(({ backOffMs }) => backOffMs !== null)) wakeUp.wake()
+      notifier.notifyFailed(failed)
+      notifier.notify(noticesOfEndpoints(endpoints))
+    },
+    onError: notifier.reportFailure,
+  })
   const sealer = createSecretSealer(given, (ref) => {
     notifier.notify([{ kind: 'secret_unsealed', ...ref }])
   })
-  const dispatcher = createDispatcher({ sender, queues, resultWriter, sealer }, options)
+  const dispatcher = createDispatcher({ sender, queues, resultWriter, sealer }, options, {
+    onCapacity() {
+      if (!prefetcher.isThrottling) wakeUp.wake()
+    },
+    onError: notifier.reportFailure,
+  })
   const poller = createPoller(steps, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
-  const reader = createReader(deliveries, leaseMs)
+  const reader: Reader = createReader(
+    deliveries,
+    leaseMs,
+    createReadListener({ queues, resultWriter, dispatcher, notifier, wakeUp }, () => reader.pending),
+  )
   const prefetcher = createPrefetcher(
     { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp },
     concurrency,
@@ -82,23 +100,7 @@ export function createLoopParts(
     notifier.reportFailure,
   )
 
-  resultWriter.listen({
-    onWritten(results, { failed, endpoints }) {
-      wakeForRetries(results, wakeUp)
-      dispatcher.noteWritten(results)
-      if (prefetcher.isHeldUp || results.some(({ backOffMs }) => backOffMs !== null)) wakeUp.wake()
-      notifier.notifyFailed(failed)
-      notifier.notify(noticesOfEndpoints(endpoints))
-    },
-    onError: notifier.reportFailure,
-  })
-  dispatcher.listen({
-    onCapacity() {
-      if (!prefetcher.isThrottling) wakeUp.wake()
-    },
-    onError: notifier.reportFailure,
-  })
-  const parts: LoopParts = {
+  return {
     options,
     deliveries,
     steps,
@@ -113,24 +115,25 @@ export function createLoopParts(
     prefetcher,
     maintenance,
   }
-  reader.listen(createReadListener(parts))
-  return parts
 }
 
 /** Passes deliveries from the reader to the dispatcher. Unreadable deliveries are released or failed. */
-function createReadListener(parts: LoopParts): ReadListener {
-  const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
+function createReadListener(
+  parts: Pick<LoopParts, 'queues' | 'resultWriter' | 'dispatcher' | 'notifier' | 'wakeUp'>,
+  countPending: () => number,
+): ReadListener {
+  const { queues, resultWriter, dispatcher, notifier, wakeUp } = parts
 
   function leave(unread: Unread): void {
     queues.removeUnread(unread)
-    if (reader.pending === 0) wakeUp.wake()
+    if (countPending() === 0) wakeUp.wake()
   }
 
   return {
     onRead(delivery) {
       queues.removeUnread(delivery, delivery)
       dispatcher.dispatch()
-      if (reader.pending === 0) wakeUp.wake()
+      if (countPending() === 0) wakeUp.wake()
     },
     onGone(unread) {
       resultWriter.release(refOf(unread))

@@ -100,32 +100,22 @@ export function createPoller(
 
 // --- Cursor ---
 
-/** A loop's position in the endpoint round robin. */
-interface Cursor {
-  /** The next claim starts after this endpoint. `null` to start with the first one. */
-  readonly position: EndpointRef | null
-  /**
-   * Moves past a claim's endpoints.
-   *
-   * @returns whether this round has more endpoints to visit
-   */
-  advance(claims: Pick<Claims, 'deliveries' | 'unread' | 'next'>): boolean
-}
-
 /**
  * Creates a cursor at the first endpoint. A round visits every endpoint with pending deliveries once, using as many
  * claims as it takes. The loop can wait at the end of a round. Without rounds, it would find the same endpoints over
  * and over, since pending deliveries may not be due yet.
  */
-function createCursor(): Cursor {
+function createCursor() {
   let position: EndpointRef | null = null
   let roundBegan: EndpointRef | null = null
 
   return {
+    /** The next claim starts after this endpoint. `null` to start with the first one. */
     get position() {
       return position
     },
-    advance({ deliveries, unread, next }) {
+    /** Moves past a claim's endpoints. @returns whether this round has more endpoints to visit */
+    advance({ deliveries, unread, next }: Pick<Claims, 'deliveries' | 'unread' | 'next'>): boolean {
       const from = position
       // Start the next round after the endpoint served last, because its organization may have used up its budget.
       position = next ?? endpointOf(deliveries.at(-1) ?? unread.at(-1)) ?? position

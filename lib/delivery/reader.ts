@@ -18,8 +18,6 @@ export interface Reader {
   readonly pending: number
   /** `true` if there are deliveries that couldn't be read. */
   readonly hasSuspects: boolean
-  /** Replaces the listener. */
-  listen(listener: ReadListener): void
   add(delivery: Unread): void
   /** Counts a claim that returned content, which shows that the database is healthy. */
   noteRead(tookMs: number): void
@@ -62,12 +60,15 @@ const FORGET_AFTER_MS = 10 * 60_000
  *
  * @param leaseMs lease duration in milliseconds. Deliveries with less than half of it left aren't read
  */
-export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): Reader {
+export function createReader(
+  store: Pick<ClaimStore, 'read'>,
+  leaseMs: number,
+  listener: ReadListener,
+): Reader {
   /** Reads in progress. At most one per organization, so no organization can use them all. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()
-  let listener: ReadListener = { onRead() {}, onGone() {}, onFailed() {}, onUnreadable() {} }
   let quickReads = 0
 
   function readNext(): void {
@@ -140,9 +141,6 @@ export function createReader(store: Pick<ClaimStore, 'read'>, leaseMs: number): 
     },
     get hasSuspects() {
       return [...suspects.values()].some(({ failedAt }) => !isForgotten(failedAt))
-    },
-    listen(next) {
-      listener = next
     },
     add(delivery) {
       waiting.push(delivery)

@@ -19,8 +19,6 @@ export interface ResultWriter {
   readonly counts: DeliveryCounts
   /** Number of results and released claims that haven't been written yet. */
   readonly pending: number
-  /** Replaces the listener. */
-  listen(listener: ResultListener): void
   write(result: UntimedResult, times: AttemptTimes): void
   release(claim: ClaimRef): void
   /**
@@ -69,12 +67,12 @@ const GATHER_MS = 50
 export function createResultWriter(
   store: Pick<ClaimStore, 'writeResults' | 'release'>,
   limit: FailureLimit,
+  listener: ResultListener,
 ): ResultWriter {
   const ended: Ended[] = []
   const released: ClaimRef[] = []
   const refused = new WeakSet<Ended>()
   const counts = { delivered: 0, retried: 0, failed: 0 }
-  let listener: ResultListener = { onWritten() {}, onError() {} }
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
   let isSuspended = false
@@ -159,9 +157,6 @@ export function createResultWriter(
     counts,
     get pending() {
       return ended.length + released.length
-    },
-    listen(next) {
-      listener = next
     },
     write(result, times) {
       ended.push({ result, times })

@@ -1,6 +1,5 @@
 import type { ApiReply } from './message.ts'
 
-/** The parts of a request that show up in the reply. */
 interface Answered {
   readonly requestId: string
   readonly headers: Readonly<Record<string, string>>

@@ -97,7 +97,6 @@ export function purgeActivity({ activity }: Organization, now: number): void {
   activity.splice(0, activity.length, ...kept)
 }
 
-/** Returns the start of the hour or day in UTC. */
 function startOf(moment: number, lengthMs: number): number {
   return moment - (moment % lengthMs)
 }

@@ -52,7 +52,6 @@ export function admitToPage<T, Representation>(
   return { admission, page: jsonText(page), next, position }
 }
 
-/** A page's record ids. */
 interface Ids {
   readonly ids: readonly string[]
   readonly next: string | null

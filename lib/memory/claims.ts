@@ -203,7 +203,6 @@ function take(memory: Memory, delivery: StoredDelivery, { token, leaseMs }: Clai
   })
 }
 
-/** Sorts by priority, then by how long deliveries have been due. */
 function byTurn(one: StoredDelivery, other: StoredDelivery): number {
   return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }

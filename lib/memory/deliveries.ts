@@ -84,7 +84,6 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
 // --- Log ---
 
-/** Lists an organization's newest deliveries, starting after `before`. */
 function listDeliveries(
   organization: Organization,
   filter: DeliveryFilter,
@@ -98,7 +97,6 @@ function listDeliveries(
     .map(show)
 }
 
-/** Returns a delivery, including the event body and all attempts. */
 function getDelivery(
   memory: Memory,
   { deliveries }: Organization,

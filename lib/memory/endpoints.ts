@@ -220,7 +220,6 @@ function placeOf({
   return `${organizationId}\0${endpointId}`
 }
 
-/** Returns an endpoint, or `null` if it doesn't exist or was removed. */
 function find({ endpoints }: Organization, endpointId: string): StoredEndpoint | null {
   const endpoint = endpoints.get(endpointId)
   return endpoint && !endpoint.isRemoved ? endpoint : null

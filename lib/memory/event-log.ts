@@ -53,7 +53,6 @@ export function createEventLogStore(memory: Memory): EventLogStore {
   }
 }
 
-/** Returns an event without its trace and subject. */
 function shownRecord({ id, type, body }: EventRecord): EventRecord {
   return { id, type, body }
 }

@@ -215,7 +215,6 @@ function dueBefore(
     .map((invoice) => ({ organization, invoice }))
 }
 
-/** Returns a key that sorts by due date, earliest first. */
 function sortKeyOf({ dueDate, id }: Invoice): string {
   return `${dueDate} ${id}`
 }

@@ -6,7 +6,6 @@ const KEPT_MS = 7 * 24 * 3_600_000
 
 /** Creates the in-memory request log slice. */
 export function createRequestLogStore(memory: Memory): RequestLogStore {
-  /** Returns an organization's requests, newest first. */
   function requestsOf(organizationId: string): readonly LoggedRequest[] {
     const { requests } = memory.organization(organizationId)
     const begin = toTimestamp(memory.clock() - KEPT_MS)

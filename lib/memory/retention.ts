@@ -57,7 +57,6 @@ export function continuePurge(
   }
 }
 
-/** Finds events after a position that were published before a time, oldest first. */
 function findOldEvents(memory: Memory, before: number, after: string): readonly OldEvent[] {
   return [...memory.organizations()]
     .flatMap((organization) => [...organization.events.values()].map((event) => ({ organization, event })))

@@ -79,7 +79,6 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   })
 }
 
-/** The parts of an operation that aren't in the declaration. */
 interface OperationParts {
   /** Appended to the description. */
   readonly more?: string

@@ -75,7 +75,6 @@ export function buildRefusals(options: ResponseOptions): Record<string, object> 
   return { ...commonRefusals(options), ...bodyRefusals(options) }
 }
 
-/** Returns the responses that all operations have in common. */
 function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -117,7 +116,6 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
   }
 }
 
-/** Returns the responses that only apply to operations with a body. */
 function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {

@@ -7,7 +7,6 @@ import { represent } from './statements/columns.ts'
 import { plannedAnew } from './statements/fragments.ts'
 import { askJson } from './statements/statement.ts'
 
-/** The source of an event type's records. */
 interface Source {
   readonly rows: string
   /** Defaults to `record.business_id`. */

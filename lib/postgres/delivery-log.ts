@@ -218,7 +218,6 @@ function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Q
   return type === undefined ? statement : plannedAnew(statement)
 }
 
-/** Builds the log's columns from `delivery` and its `details`. */
 function columns(sql: Sql): Fragment {
   return sql`
     delivery.id, delivery.event_id as "eventId", delivery.type, details.subject_id as "subjectId",

@@ -36,7 +36,6 @@ const CREATE = defineCreation('leads', COLUMNS, HAS_BUSINESS, { hasBusiness: unl
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
-/** The events for a stage change. */
 const EVENTS_OF_NEW_STAGE = `
   case when before.stage is distinct from after.stage then @events::text::jsonb else '[]' end`
 

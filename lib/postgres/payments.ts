@@ -192,7 +192,6 @@ export function listPayments(
   })
 }
 
-/** Builds a payment's JSON from SQL expressions. */
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {
   return `(
     '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text

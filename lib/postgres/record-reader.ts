@@ -14,7 +14,6 @@ export interface RecordPage {
   readonly next: string | null
 }
 
-/** The source of one kind of record. */
 interface Source {
   readonly rows: string
   /** SQL expression for the JSON string of a row named `record`. */

@@ -48,7 +48,6 @@ export const RECORD_KINDS = Object.keys(RECORD_TABLES) as readonly RecordKind[]
 type FieldsOf<Kind extends RecordKind> =
   (typeof RECORD_TABLES)[Kind] extends RecordTable<infer Fields> ? Fields : never
 
-/** Fields that don't have a column. */
 interface Beside {
   readonly client: { readonly businessId: string }
   readonly invoice: { readonly amountDue: string }

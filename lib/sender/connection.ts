@@ -184,20 +184,13 @@ function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null
 }
 
-/** A response that is being received. */
-interface Receipt {
-  readonly handler: Dispatcher.DispatchHandler
-  /** Ends the exchange. If we already have the response head, the exchange succeeds with that, otherwise it fails. */
-  fail(error: SendError): void
-}
-
 /** Receives a response, reading only as much of the body as we keep. */
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
   resolve: (response: HttpResponse) => void,
   reject: (error: SendError) => void,
-): Receipt {
+) {
   let head: Pick<HttpResponse, 'status' | 'headers'> | undefined
   const chunks: Uint8Array[] = []
   let size = 0
@@ -207,6 +200,7 @@ function receive(
     return head !== undefined
   }
 
+  /** Ends the exchange. If we already have the response head, the exchange succeeds with that, otherwise it fails. */
   function fail(error: SendError): void {
     if (!succeed()) reject(error)
   }

@@ -159,7 +159,6 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 }
 
-/** Creates a stream on top of a socket whose data goes to a callback. */
 function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
   const stream = new Duplex({
     allowHalfOpen: true,

@@ -61,7 +61,6 @@ const NO_ACCESS: ResolvedAccess = {
   organizationId: '',
 }
 
-/** A request while it is handled. */
 interface PageExchange {
   readonly request: ApiRequest
   readonly received: Received

@@ -9,7 +9,6 @@ export interface AssetPaths {
   readonly script: string
 }
 
-/** The parts of a document that don't depend on the screen. */
 interface Rendering {
   /** The path below the mount path. */
   readonly path: string
@@ -104,13 +103,11 @@ function isBelow(path: string, root: string): boolean {
   return path === root || (root !== '/' && path.startsWith(`${root}/`))
 }
 
-/** A navigation entry. */
 interface Section {
   readonly path: string
   readonly text: string
 }
 
-/** Returns the navigation entries that the person may see. */
 function sectionsFor({ access, t, reference }: Frame): readonly Section[] {
   const all: readonly (Section & { readonly ability: Ability | null })[] = [
     { path: '/', text: t`Overview`, ability: null },

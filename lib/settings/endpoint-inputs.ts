@@ -33,10 +33,8 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   throw refused(action, INVALID_INPUT, `url was rejected: ${verdict.reason}`, ['url'])
 }
 
-/** Input for calls that take an endpoint's id. */
 const REF = { endpointId: IdSchema }
 
-/** Inputs for the endpoint choices. */
 const CHOICE_INPUTS = Object.fromEntries(
   Object.entries(CHOICES).map(([name, { input }]) => [name, v.exactOptional<v.GenericSchema>(input)]),
 ) as object as {

@@ -130,7 +130,6 @@ export interface EndpointTools extends EndpointUpdateTools, Omit<TestDeliveryToo
   readonly maxEndpoints: number
 }
 
-/** A call that changes an endpoint's state. */
 interface Move {
   readonly verb: 'pause' | 'resume' | 'disable' | 'enable'
   readonly to: EndpointState

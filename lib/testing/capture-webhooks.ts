@@ -116,7 +116,9 @@ export async function captureWebhooks<Own extends object = object>(
       "Cannot register the capture because 'settings' and 'organizationId' must be given together",
     )
   }
-  const inbox = createInbox<Own>()
+  const failures: FailedWebhook<Own>[] = []
+  const refusals: string[] = []
+  const inbox = createInbox<Own>((events) => describe(events, failures, refusals))
   let secrets: string | readonly string[] = []
 
   async function receive(request: IncomingMessage): Promise<number> {
@@ -131,17 +133,17 @@ export async function captureWebhooks<Own extends object = object>(
         throw new TypeError(`option 'answer' must return a status from 200 to 599: it returned ${status}`)
       }
       if (status < 300) inbox.take(event)
-      else inbox.fail({ event, status })
+      else failures.push({ event, status })
       return status
     } catch (error) {
-      inbox.fail({ event, status: 500, error })
+      failures.push({ event, status: 500, error })
       return 500
     }
   }
 
   const server = createServer(async (request, response) => {
     const status = await receive(request).catch((error: Error) => {
-      inbox.refuse(error.message)
+      refusals.push(error.message)
       return 400
     })
     response.writeHead(status).end()
@@ -170,8 +172,8 @@ export async function captureWebhooks<Own extends object = object>(
     url,
     endpointId,
     events: inbox.events,
-    failures: inbox.failures,
-    refusals: inbox.refusals,
+    failures,
+    refusals,
     verifyWith(given) {
       secrets = given
     },
@@ -199,20 +201,9 @@ async function end(server: Server): Promise<void> {
 
 // --- Events ---
 
-/** Received events and pending calls. */
-interface Inbox<Own extends object> extends Pick<CapturedWebhooks<Own>, 'events' | 'failures' | 'refusals'> {
-  fail(failure: FailedWebhook<Own>): void
-  /** Adds an event unless it's a duplicate. */
-  take(event: Event<Own>): void
-  refuse(reason: string): void
-  next<Type extends TypeIn<Own>>(type: Type, timeoutMs: number): Promise<EventOf<Type, Own>>
-  close(): void
-}
-
-function createInbox<Own extends object>(): Inbox<Own> {
+/** Creates a list of received events, and a function that waits for them. @param describe says what has arrived */
+function createInbox<Own extends object>(describe: (events: readonly Event<Own>[]) => string) {
   const events: Event<Own>[] = []
-  const failures: FailedWebhook<Own>[] = []
-  const refusals: string[] = []
   const returned = new Set<string>()
   const waiting = new Set<() => void>()
   let isClosed = false
@@ -238,7 +229,7 @@ function createInbox<Own extends object>(): Inbox<Own> {
         }
       }
       const timer = setTimeout(() => {
-        const reason = `No ${type} has arrived within ${timeoutMs} ms: ${describe(events, failures, refusals)}`
+        const reason = `No ${type} has arrived within ${timeoutMs} ms: ${describe(events)}`
         settle(() => reject(new Error(reason)))
       }, timeoutMs)
       waiting.add(check)
@@ -248,20 +239,13 @@ function createInbox<Own extends object>(): Inbox<Own> {
 
   return {
     events,
-    failures,
-    refusals,
-    fail: (failure) => {
-      failures.push(failure)
-    },
-    take(event) {
+    /** Adds an event unless it's a duplicate. */
+    take(event: Event<Own>): void {
       if (!events.some(({ id }) => id === event.id)) events.push(event)
       wake()
     },
-    refuse: (reason) => {
-      refusals.push(reason)
-    },
     next,
-    close() {
+    close(): void {
       isClosed = true
       wake()
     },

@@ -18,6 +18,8 @@ describe('createReader()', () => {
   let told: string[] = []
   let pauses: number[] = []
   let reader: Reader
+  /** The last delivery that was read. */
+  let read: unknown
 
   beforeEach(() => {
     now = 1_000_000
@@ -33,9 +35,11 @@ describe('createReader()', () => {
         return behaviour.get(claim.deliveryId)?.() ?? [deliveryOf(claim)]
       },
     }
-    reader = createReader(store, LEASE_MS)
-    reader.listen({
-      onRead: ({ id }) => told.push(`read ${id}`),
+    reader = createReader(store, LEASE_MS, {
+      onRead(delivery) {
+        told.push(`read ${delivery.id}`)
+        read = delivery
+      },
       onGone: ({ id }) => told.push(`gone ${id}`),
       onFailed: ({ id }, _error, pauseMs) => {
         told.push(`failed ${id}`)
@@ -89,23 +93,19 @@ describe('createReader()', () => {
   })
 
   test('returns a delivery with its lease, and releases one that is missing or has less than half of its lease left', async () => {
-    let read: unknown
-    const listener = { onGone() {}, onFailed() {}, onUnreadable() {} }
-    reader.listen({ ...listener, onRead: (delivery) => (read = delivery) })
     const given = unread('a')
     await readAllOf(given)
     const { token, leaseEndsAt } = given
     const claim = { organizationId: 'org_a', deliveryId: 'a', token }
     assert.deepEqual(read, { ...deliveryOf(claim), token, leaseEndsAt })
 
-    const gone: string[] = []
-    reader.listen({ ...listener, onRead: () => assert.fail(), onGone: ({ id }) => gone.push(id) })
+    told = []
     behaviour.set('b', async () => [])
     await readAllOf(unread('b'), { ...unread('c'), leaseEndsAt: now + LEASE_MS / 2 - 1 })
     assert.deepEqual(
-      [gone.toSorted(), asked],
+      [told.toSorted(), asked],
       [
-        ['b', 'c'],
+        ['gone b', 'gone c'],
         ['a', 'b'],
       ],
     )

@@ -93,8 +93,7 @@ describe('createResultWriter()', () => {
         released.push(claims)
       },
     }
-    writer = createResultWriter(store, LIMIT)
-    writer.listen({
+    writer = createResultWriter(store, LIMIT, {
       onWritten: (results, report) => {
         told.push(...results.map(({ deliveryId }) => deliveryId))
         reports.push(report)

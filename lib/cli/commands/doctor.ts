@@ -110,7 +110,6 @@ async function attemptCheck(
   }
 }
 
-/** Returns advice for when a check couldn't be run. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === MISSING_PRIVILEGE) {
     return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'

@@ -59,23 +59,19 @@ With --all the API keys, the rate limit, the endpoints, the events, the deliveri
   },
 })
 
-/** Prints lines and counts them by kind. */
-interface Tally {
-  begin(kind: Kind): void
-  /** @returns `false` if the reader is gone */
-  print(kind: Kind, lines: readonly string[]): Promise<boolean>
-  end(): void
-}
+type Tally = ReturnType<typeof createTally>
 
-function createTally(session: Session): Tally {
+/** Prints lines and counts them by kind. */
+function createTally(session: Session) {
   const { stdout } = session.terminal
   // If the records go to the same terminal, they would overwrite the progress line.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
   const counts = new Map<Kind, number>()
   let total = 0
   return {
-    begin: (kind) => void counts.set(kind, 0),
-    async print(kind, lines) {
+    begin: (kind: Kind) => void counts.set(kind, 0),
+    /** @returns `false` if the reader is gone */
+    async print(kind: Kind, lines: readonly string[]): Promise<boolean> {
       const text = lines.map((line) => `${visibleJson(line)}\n`).join('')
       if (text !== '' && !(await writeResult(stdout, text))) return false
       counts.set(kind, (counts.get(kind) ?? 0) + lines.length)
@@ -83,7 +79,7 @@ function createTally(session: Session): Tally {
       progress?.show(formatCount(total))
       return true
     },
-    end() {
+    end(): void {
       progress?.clear()
       const parts = [...counts].map(([kind, count]) => countOf(count, ...wordsOf(kind), false))
       session.note(`Exported ${parts.join(', ')}`)
@@ -91,7 +87,6 @@ function createTally(session: Session): Tally {
   }
 }
 
-/** Returns a kind's singular and plural. */
 function wordsOf(kind: Kind): readonly [one: string, several: string] {
   const one = kind.replace('api_key', 'API key').replace('_', ' ')
   return [one, `${one.replace(/(?<!e)y$/, 'ie').replace(/s$/, 'se')}s`]

@@ -12,7 +12,6 @@ import type { Session } from '../session.ts'
 
 const to = required(text('NAME', 'the shard'))
 
-/** Calls a function with all shards' stores. */
 async function withStores<Result>(
   { shards }: Session,
   work: (stores: ReadonlyMap<string, PostgresStore>) => Promise<Result>,

@@ -47,7 +47,6 @@ export interface MoveReport {
   readonly untold: readonly string[]
 }
 
-/** A reachable shard. */
 interface Site {
   readonly name: string
   readonly url: string

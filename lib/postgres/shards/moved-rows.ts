@@ -5,7 +5,6 @@ import { DELETED_TABLES } from '../organizations.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
 
-/** Batch size for deletes. */
 const PART_LIMIT = 1000
 
 /** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */

@@ -58,7 +58,6 @@ export function columns(sql: Sql): Fragment {
     ${isoTimestamp(sql, 'created_at')} as "createdAt"`
 }
 
-/** Columns set by `update`. */
 const CHANGED = [...ENDPOINT_CHOICES.map(({ name }) => name), 'header_names', 'sealed_headers'].join(', ')
 
 /** Builds assignments for the given columns (see {@link rowOf}) and increments the version if anything changes. */

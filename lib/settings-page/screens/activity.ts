@@ -22,7 +22,6 @@ const PERIODS = {
   '30d': { text: (t: Context['t']) => t`Last 30 days`, days: 30, bars: 6 },
 } as const
 
-/** A period's name in the URL. */
 type Period = keyof typeof PERIODS
 
 function periodOf({ query }: Pick<Context, 'query'>): Period {

@@ -71,7 +71,6 @@ ${headers ? headerBlock(t, t`Request headers`, headers.request) : html`<p class=
 ${requestBody(t, body)}`
 }
 
-/** Renders request headers as text. */
 function headerBlock(t: Texts, label: string, headers: Readonly<Record<string, string>>): Content {
   const text = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   return (

@@ -114,7 +114,6 @@ ${form(
     (await lastRotation(context, context.params.id ?? ''))?.details.changeId === textOf(context.form, 'id'),
 }
 
-/** Reads the endpoint and counts its pending deliveries. */
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
   const endpoint = await endpointOf(context)

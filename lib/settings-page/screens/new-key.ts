@@ -18,7 +18,6 @@ import { keyNameProblem, NAME_MAX, scopedResources } from './key-words.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const EXPIRIES = ['30', '90', '365', 'never', 'date'] as const
 
-/** The submitted values. */
 interface Wish {
   readonly id: string
   readonly name: string

@@ -12,7 +12,6 @@ import { disabledReason, nameOf } from './endpoint-words.ts'
 import { periodSince } from './filter.ts'
 import { readUnlogged } from './unlogged.ts'
 
-/** The data of the overview. */
 interface Seen {
   readonly keys: readonly ApiKey[]
   readonly endpoints: readonly WebhookEndpoint[]

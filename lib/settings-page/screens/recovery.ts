@@ -89,7 +89,6 @@ export const recovery = {
   },
 }
 
-/** Says which deliveries are resent. */
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
   return endpoint !== undefined && !isFiltered(others)
     ? t`Only deliveries to this endpoint.`

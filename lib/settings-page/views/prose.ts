@@ -16,7 +16,6 @@ export function prose(text: string): Content {
   })
 }
 
-/** Renders a Markdown table. */
 function tableOf(text: string, caption: string): Content {
   const [heads = [], , ...rows] = text.split('\n').map((line) => line.slice(2, -2).split(' | '))
   const columns = heads.map((head, index) => ({
