@@ -41,9 +41,7 @@ export function checkEvent(
   const own = schema ? undefined : findEvent(owner, type)
   if (!schema && !own) {
     const whose = owner.events.length === 0 ? "the catalogue's" : "the catalogue's or the service's"
-    throw invalidEvent(`its type must be one of ${whose}${suggest(type, eventTypes(owner))}`, [
-      'type',
-    ])
+    throw invalidEvent(`its type must be one of ${whose}${suggest(type, eventTypes(owner))}`, ['type'])
   }
   if (id !== undefined && !(typeof id === 'string' && EVENT_ID.test(id)))
     throw invalidEvent('its id must be 1 to 64 visible ASCII characters', ['id'])

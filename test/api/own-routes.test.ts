@@ -172,7 +172,10 @@ describe('own routes under attack', () => {
 
   test('with a dot in the path are only served at that path, and any other path is 404', async () => {
     const { key } = await newCaller()
-    const { api } = withRoute({ path: '/v2.0/{id}', handle: ({ input }) => ({ data: Object(input.params).id }) })
+    const { api } = withRoute({
+      path: '/v2.0/{id}',
+      handle: ({ input }) => ({ data: Object(input.params).id }),
+    })
     const dotted = await request(api, '/api/v1/v2.0/a.b', { key, method: 'POST' })
     assert.equal(dotted.text, '{"data":"a.b"}')
     for (const path of ['/api/v1/v2x0/a', '/api/v1/v2-0/a', '/api/v1/v20/a'])

@@ -30,11 +30,6 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** Returns the names in a list as SQL writes it. */
-function names(list: string): readonly string[] {
-  return list.split(', ')
-}
-
 /** Needed by every part to explain errors by the state of the migrations, and to reject calls on the wrong shard. */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] }, shard_places: { select: true } },
@@ -118,9 +113,17 @@ const API = merge(
   {
     tables: {
       api_keys: {
-        select: names(
-          'organization_id, id, digest, scopes, per_second, burst, expires_at, revoked_at, last_used_at',
-        ),
+        select: [
+          'organization_id',
+          'id',
+          'digest',
+          'scopes',
+          'per_second',
+          'burst',
+          'expires_at',
+          'revoked_at',
+          'last_used_at',
+        ],
         update: ['last_used_at'],
       },
       organization_limits: { select: true },
@@ -225,24 +228,45 @@ const WORKER = merge(PROCESS, PUBLISHING, {
     delivery_attempts: { select: true, insert: true, delete: true },
     webhook_endpoints: {
       select: true,
-      update: names(
-        'state, disabled_reason, failures, failing_since, noticed_attempt, secret_expiry_noticed, secret_expiry_noticed_by',
-      ),
+      update: [
+        'state',
+        'disabled_reason',
+        'failures',
+        'failing_since',
+        'noticed_attempt',
+        'secret_expiry_noticed',
+        'secret_expiry_noticed_by',
+      ],
       delete: true,
     },
     endpoint_rates: {
       select: true,
       insert: true,
-      update: names(
-        'rate, ceiling, rejected_at, accepted, wait_ms, waited_ms, next_at, probe_id, probe_token',
-      ),
+      update: [
+        'rate',
+        'ceiling',
+        'rejected_at',
+        'accepted',
+        'wait_ms',
+        'waited_ms',
+        'next_at',
+        'probe_id',
+        'probe_token',
+      ],
       delete: true,
     },
     endpoint_activity: { select: true, insert: true, update: ['counts'], delete: true },
     api_keys: {
-      select: names(
-        'organization_id, id, name, expires_at, revoked_at, successor_id, expiry_noticed, expiry_noticed_by',
-      ),
+      select: [
+        'organization_id',
+        'id',
+        'name',
+        'expires_at',
+        'revoked_at',
+        'successor_id',
+        'expiry_noticed',
+        'expiry_noticed_by',
+      ],
       update: ['expiry_noticed', 'expiry_noticed_by'],
     },
     invoices: { select: true, update: ['status', 'changed_xid', 'updated_at'] },
@@ -267,9 +291,13 @@ const ERASING = merge(records('erase', RECORD_KINDS), {
     api_keys: { select: true, update: ['revoked_at'], delete: true },
     webhook_endpoints: {
       select: true,
-      update: names(
-        'state, sealed_secret, previous_sealed_secret, previous_secret_expires_at, sealed_headers',
-      ),
+      update: [
+        'state',
+        'sealed_secret',
+        'previous_sealed_secret',
+        'previous_secret_expires_at',
+        'sealed_headers',
+      ],
       delete: true,
     },
     delivery_attempts: { select: true, update: ['body_excerpt', 'location', 'headers'], delete: true },
