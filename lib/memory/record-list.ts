@@ -15,13 +15,15 @@ export interface ListOf<Stored> {
 /** Returns copies of the matching records, newest first. */
 export function listRecords<Stored extends { readonly id: string }>(
   records: Iterable<Stored>,
-  { limit, before, isWanted, keyOf = ({ id }) => id }: ListOf<Stored>,
+  { limit, before, isWanted, keyOf: ownKeyOf }: ListOf<Stored>,
 ): readonly Stored[] {
   const all = [...records]
+  const keyOf = ownKeyOf ?? (({ id }) => id)
   const last = all.find(({ id }) => id === before)
-  const end = last === undefined ? before : keyOf(last)
+  // An unknown id has no place in another order. Nothing sorts before the empty string.
+  const end = (ownKeyOf ? last && ownKeyOf(last) : before) ?? ''
   return all
-    .filter((record) => isWanted(record) && (end === null || keyOf(record) < end))
+    .filter((record) => isWanted(record) && (before === null || keyOf(record) < end))
     .sort((one, other) => (keyOf(one) < keyOf(other) ? 1 : -1))
     .slice(0, limit)
     .map((record) => structuredClone(record))

@@ -232,7 +232,8 @@ export interface InvoiceFilter<Moment = string> extends StatusFilter {
 
 /**
  * The part of a store that manages invoices. Amounts are strings with the currency's precision. With `dueAfter` or
- * `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due date and id.
+ * `dueBefore`, `list` only returns invoices with {@link DUE_STATUSES}, sorted by descending due date and id, and none if
+ * the organization doesn't have the invoice `before`.
  */
 export interface InvoiceStore extends ListedReads<Invoice, StoredInvoice, InvoiceFilter> {
   /**

@@ -172,6 +172,8 @@ function testDueDates(harness: StoreHarness): void {
           }
           assert.deepEqual(met, expected, JSON.stringify({ filter, limit }))
         }
+        const after = tenant.store.invoices.list(tenant.id, filter, 100, 'inv_unknown')
+        assert.deepEqual(await after, [], "an id that the organization doesn't have is after no page")
       }
     },
   )
