@@ -12,6 +12,8 @@ export interface NodeRequest extends IncomingMessage {
   body?: unknown
   /** The raw body (bytes or a string), if a body parser kept it. */
   rawBody?: unknown
+  /** The HTTP/2 stream, which destroying the request wouldn't close. */
+  stream?: { destroy(): void }
 }
 
 /**
@@ -124,7 +126,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** How long a caller can keep sending after an early response, in ms, before we close the connection. */
+/** How long a caller can keep sending after an early response, in ms, before we close the connection or stream. */
 const LINGER_MS = 2000
 
 /** Sends a reply, unless the host has already responded or the caller has disconnected. */
@@ -149,7 +151,8 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
  * the connection, an endless body would keep it open.
  */
 function drain(request: NodeRequest, onEnd: () => void): void {
-  const timer = setTimeout(() => request.destroy(), LINGER_MS)
+  const { stream = request } = request.httpVersionMajor > 1 ? request : {}
+  const timer = setTimeout(() => stream.destroy(), LINGER_MS)
   request
     .on('error', () => {})
     .once('end', onEnd)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
+import http2 from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
 import { type BusinessApiOptions, type BusinessApiStore, createBusinessApi } from '../../lib/index.ts'
 import {
@@ -114,6 +116,32 @@ describe('An endless body', () => {
     const answered = performance.now()
     await connection.closed
     assert.ok(performance.now() - answered < 10_000)
+  })
+
+  test('Over HTTP/2, an endless body receives an immediate response, and then only its stream is closed', async (t) => {
+    const own = http2.createServer((incoming, response) => {
+      void Reflect.apply(api, null, [incoming, response])
+    })
+    own.listen(0, '127.0.0.1')
+    await once(own, 'listening')
+    const session = http2.connect(`http://127.0.0.1:${(own.address() as AddressInfo).port}`)
+    t.after(() => {
+      session.destroy()
+      own.close()
+    })
+    const call = { ':path': PATH, authorization: `Bearer ${key}` }
+    const all = [call, { ...call, ':method': 'PUT' }, { ':path': PATH, ':method': 'POST' }]
+    await Promise.all(
+      all.map(async (headers) => {
+        const endless = session.request(headers, { endStream: false })
+        const pouring = setInterval(() => endless.writable && endless.write('x'), 20)
+        await once(endless.resume(), 'close', { signal: AbortSignal.timeout(10_000) })
+        clearInterval(pouring)
+        assert.equal(endless.rstCode, http2.constants.NGHTTP2_NO_ERROR)
+      }),
+    )
+    const [answered] = await once(session.request(call).resume(), 'response')
+    assert.equal(answered[':status'], 200)
   })
 
   test("A stalled body isn't waited for if the request has no key", async () => {
