@@ -64,6 +64,14 @@ test('POST /endpoints/new registers an endpoint, and shows the secret once with 
   assert.equal(module.verifySignature(body, headersOf('whsec_other'), secret), false)
   assert.equal(module.verifySignature(body, headersOf(secret, 1_700_000_000), secret), false)
   assert.equal(module.verifySignature(`${body} `, headersOf(secret), secret), false)
+  const { now } = Date
+  for (const seconds of [300, 301, -300, -301]) {
+    const headers = headersOf(secret, 1_700_000_000)
+    Date.now = () => (1_700_000_000 + seconds) * 1000
+    const isAccepted = module.verifySignature(body, headers, secret)
+    Date.now = now
+    assert.equal(isAccepted, Math.abs(seconds) === 300, `${seconds} s`)
+  }
   for (const header of WRONG_HEADERS)
     assert.equal(
       module.verifySignature(body, header === null ? {} : { 'x-service-signature': header }, secret),
@@ -96,7 +104,7 @@ const SAMPLES: Readonly<Record<string, Program>> = {
     'python3',
     [
       '-c',
-      `${code}\nimport os\nheaders = {"X-SERVICE-Signature": os.environ["HEADER"]} if "HEADER" in os.environ else {}\nprint(int(verify_signature(b"{}", headers, os.environ["SECRET"])))`,
+      `${code}\nimport os\nif "NOW" in os.environ: time.time = lambda: float(os.environ["NOW"])\nheaders = {"X-SERVICE-Signature": os.environ["HEADER"]} if "HEADER" in os.environ else {}\nprint(int(verify_signature(b"{}", headers, os.environ["SECRET"])))`,
     ],
   ],
   PHP: (code: string) => [
@@ -118,14 +126,19 @@ for (const [language, program] of Object.entries(SAMPLES)) {
     const [, code = ''] = new RegExp(`aria-label="${language}"><code>(.*?)</code>`, 's').exec(text) ?? []
     const [command, args] = program(decode(code))
     const secret = 'whsec_current'
-    const run = (header: string | null) => {
+    const run = (header: string | null, more: object = {}) => {
       const { PATH } = process.env
-      const env = { PATH, SECRET: secret, ...(header !== null && { HEADER: header }) }
+      const env = { PATH, SECRET: secret, ...(header !== null && { HEADER: header }), ...more }
       const { stdout, stderr } = spawnSync(command, args, { env, encoding: 'utf8' })
       return stdout.trim() + stderr
     }
     assert.equal(run(signWebhook('{}', secret)), '1')
     assert.equal(run(signWebhook('{}', 'whsec_other')), '0')
+    if (language === 'Python') {
+      const signed = signWebhook('{}', secret, 1_700_000_000)
+      assert.equal(run(signed, { NOW: '1700000300' }), '1')
+      assert.equal(run(signed, { NOW: '1700000301' }), '0')
+    }
     for (const header of WRONG_HEADERS) assert.equal(run(header), '0', String(header).slice(0, 50))
   })
 }

@@ -27,7 +27,7 @@ function verifySignature(rawBody, headers, secret) {
   const parts = (headers['${header.toLowerCase()}'] ?? '').split(',').map((part) => part.split('='))
   const time = parts.find(([name]) => name === 't')?.[1] ?? ''
   const expected = createHmac('sha256', secret).update(\`\${time}.\`).update(rawBody).digest()
-  const isRecent = Math.abs(Date.now() / 1000 - Number(time)) < 300
+  const isRecent = Math.abs(Date.now() / 1000 - Number(time)) <= 300
   return isRecent && parts.slice(0, 16).some(([name, value = '']) => {
     const given = Buffer.from(value, 'hex')
     return name === 'v1' && given.length === expected.length && timingSafeEqual(given, expected)
@@ -44,7 +44,7 @@ def verify_signature(raw_body: bytes, headers, secret: str) -> bool:
     if not (sent.isdecimal() and len(sent) < 12):
         return False
     expected = hmac.new(secret.encode(), f"{sent}.".encode() + raw_body, hashlib.sha256).hexdigest()
-    is_recent = abs(time.time() - int(sent)) < 300
+    is_recent = abs(time.time() - int(sent)) <= 300
     return is_recent and any(name == "v1" and hmac.compare_digest(value.encode(), expected.encode()) for name, value in parts)`
 }
 
@@ -56,7 +56,7 @@ function php(header: string): string {
     $parts = array_map(fn($part) => array_pad(explode('=', $part, 2), 2, ''), $header);
     $time = array_column($parts, 1, 0)['t'] ?? '';
     $expected = hash_hmac('sha256', "$time.$body", $secret);
-    if (abs(time() - (int) $time) >= 300) return false;
+    if (abs(time() - (int) $time) > 300) return false;
     foreach ($parts as [$name, $value]) {
         if ($name === 'v1' && hash_equals($expected, $value)) return true;
     }
@@ -77,7 +77,7 @@ function go(header: string): string {
 		}
 	}
 	seconds, err := strconv.ParseInt(sent, 10, 64)
-	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() >= 5*time.Minute {
+	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
 		return false
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -99,7 +99,7 @@ function ruby(header: string): string {
 def valid_signature?(raw_body, headers, secret)
   parts = headers.fetch('${header}', '').split(',').first(16).map { |part| part.split('=', 2) }
   sent = parts.find { |name, _| name == 't' }&.last.to_s
-  return false unless sent.match?(/\\A\\d{1,11}\\z/) && (Time.now.to_i - sent.to_i).abs < 300
+  return false unless sent.match?(/\\A\\d{1,11}\\z/) && (Time.now.to_i - sent.to_i).abs <= 300
 
   expected = OpenSSL::HMAC.hexdigest('SHA256', secret, "#{sent}.#{raw_body}")
   parts.any? { |name, value| name == 'v1' && OpenSSL.secure_compare(value.to_s, expected) }
