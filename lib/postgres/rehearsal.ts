@@ -1,5 +1,5 @@
 import type { RecordStore } from '../business-store.ts'
-import { inTransaction, transactionOn } from './connection/plain-pool.ts'
+import { inTransaction, transactionOn } from './connection/plain-transaction.ts'
 import type { PostgresStore } from './store.ts'
 
 /** Runs `work` in a transaction that is always rolled back, as a dry run with an accurate result. */

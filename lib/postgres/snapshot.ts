@@ -1,5 +1,5 @@
 import type { RecordKind } from '../resources/records.ts'
-import { inTransaction, transactionOn } from './connection/plain-pool.ts'
+import { inTransaction, transactionOn } from './connection/plain-transaction.ts'
 import { createTransactionDatabase } from './connection/transaction.ts'
 import { type RecordPage, readRecords } from './record-reader.ts'
 

@@ -11,7 +11,7 @@ import postgres from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
 import { serverOwner } from '../../examples/demo/postgres-machine.ts'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
-import { openPlainPool } from '../../lib/postgres/connection/plain-pool.ts'
+import { inTransaction } from '../../lib/postgres/connection/plain-transaction.ts'
 import { readTarget } from '../../lib/postgres/connection/target.ts'
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
 import { CERTIFICATE, PRIVATE_KEY, REVOCATION } from '../sender/_receiver-certificate.ts'
@@ -79,6 +79,11 @@ async function connect(url: string, options: DatabaseOptions = {}): Promise<Conn
   }
 }
 
+/** Reads from a transaction of its own. */
+function readOne(url: string): Promise<unknown> {
+  return inTransaction(url, 'read committed', async (sql) => (await sql`select 1 as one`)[0]?.one)
+}
+
 function setVariables(context: TestContext, variables: Readonly<Record<string, string>>): void {
   const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]))
   Object.assign(process.env, variables)
@@ -139,9 +144,7 @@ describe("a connection string is used as it's printed by providers", () => {
     const { username, password, port, pathname } = new URL(server.url)
     const url = `postgres://${username}:${password}@${encodeURIComponent(folder)}:${port}${pathname}`
     assert.equal((await connect(url)).socket, true)
-    const sql = await openPlainPool(url)
-    assert.equal((await sql`select 1 as one`)[0]?.one, 1)
-    await sql.end()
+    assert.equal(await readOne(url), 1)
   })
 
   test('pgbouncer=true prepares nothing and sets no session parameters unless the options say otherwise', async () => {
@@ -197,10 +200,7 @@ describe('TLS is never weaker than the connection string says', () => {
       code: 'store_unavailable',
       message: /its certificate is for another name/,
     })
-    await assert.rejects(
-      openPlainPool(url).then((sql) => sql`select 1`.finally(() => sql.end())),
-      { code: 'ERR_TLS_CERT_ALTNAME_INVALID' },
-    )
+    await assert.rejects(readOne(url), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
     assert.equal((await connect(url.replace('verify-full', 'verify-ca'))).tls, true)
   })
 })
@@ -333,9 +333,7 @@ describe('connect_timeout', () => {
     setVariables(t, { PGCONNECT_TIMEOUT: '1' })
     const begunAt = performance.now()
     await assert.rejects(connect(url, patient), { message: /it did not respond in time/ })
-    const sql = await openPlainPool(url)
-    await assert.rejects(sql`select 1`, { code: 'CONNECT_TIMEOUT' })
-    await sql.end()
+    await assert.rejects(readOne(url), { code: 'CONNECT_TIMEOUT' })
     assert.ok(performance.now() - begunAt < 4500, 'each less than the 5 s of the store')
   })
 })

@@ -86,6 +86,30 @@ describe('migrate() reports the server, the reason and what to do for', () => {
     ))
 })
 
+describe('migrate() fails at once if the server closes each connection before it says anything', () => {
+  // A port that Docker forwards to a container without a server does this.
+  let url: string
+  const closing = createServer((socket) => void socket.on('error', () => {}).end())
+
+  before(async () => {
+    const port = await new Promise<number>((resolve) => {
+      closing.listen(0, '127.0.0.1', () => resolve((closing.address() as { port: number }).port))
+    })
+    url = change({ port: String(port) })
+  })
+  after(() => void closing.close())
+
+  const fault = { code: STORE_UNAVAILABLE, message: /cannot be used: the connection was closed$/ }
+
+  test('given a connection string', { timeout: 4000 }, () => assert.rejects(migrate(url), fault))
+
+  test('given a pool', { timeout: 4000 }, async (t) => {
+    const pool = postgres(url)
+    t.after(() => pool.end({ timeout: 1 }))
+    await assert.rejects(migrate(pool), fault)
+  })
+})
+
 describe('an IPv6 address in a connection string', () => {
   // The server only listens on 127.0.0.1.
   let port: number

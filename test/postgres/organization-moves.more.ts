@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { after, before, test } from 'node:test'
-import type { Sql } from 'postgres'
 import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { createApiClient } from '../../lib/client.ts'
 import { BusinessApiError, createBusinessApi, STORE_UNAVAILABLE, WRONG_SHARD } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
+import { createTransactionDatabase } from '../../lib/postgres/connection/transaction.ts'
 import { DELETED_TABLES } from '../../lib/postgres/organizations.ts'
 import { addShard } from '../../lib/postgres/shards/first-start.ts'
 import { type MoveOptions, moveOrganization } from '../../lib/postgres/shards/move.ts'
@@ -323,7 +325,10 @@ test("a move waits for another user's statement that waits for a lock and has wr
   await untilWaiting(sql)
   const rejected = sql.begin(async (tx) => {
     await tx`set local role ${tx(role)}`
-    await awaitOthers(tx as unknown as Sql, 200)
+    await awaitOthers(
+      createTransactionDatabase(tx, async (error) => error),
+      200,
+    )
   })
   await assert.rejects(rejected, isCode(STORE_UNAVAILABLE, /because the sessions \d+ stay open/))
   await holder`select pg_advisory_unlock(4242)`
@@ -332,8 +337,25 @@ test("a move waits for another user's statement that waits for a lock and has wr
   for (const session of [holder, waiter]) session.release()
   await sql.begin(async (tx) => {
     await tx`set local role ${tx(role)}`
-    await awaitOthers(tx as unknown as Sql, 2000)
+    await awaitOthers(
+      createTransactionDatabase(tx, async (error) => error),
+      2000,
+    )
   })
+})
+
+test('a shard whose port closes each connection is down', { timeout: 60_000 }, async (t) => {
+  await shards.begin()
+  const closing = createServer((socket) => void socket.on('error', () => {}).end())
+  await once(closing.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => void closing.close())
+  const away = new URL(shards.databases[2]?.url ?? '')
+  away.port = String((closing.address() as AddressInfo).port)
+  const organization = organizationOn('a', 7070)
+  const begunAt = performance.now()
+  const moved = await moveOrganization(new Map([...urls(), ['c', away.href]]), organization, 'b')
+  assert.deepEqual(moved.untold, ['c'])
+  assert.ok(performance.now() - begunAt < 20_000)
 })
 
 /** Limits new sessions on all shards during a test. */

@@ -11,7 +11,6 @@ export const EVENT_BYTES_MIN: number = 64 * 1024
  * @param maxBytes a validated integer
  */
 export async function writeEventLimit(sql: Sql, maxBytes: number): Promise<void> {
-  // We don't use a parameter because the host's type serializers could change the value.
   await sql.unsafe(`
     do $$ begin
       if not exists (select 1 from business_api.event_limits where max_body_bytes = ${maxBytes}) then

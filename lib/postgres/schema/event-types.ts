@@ -24,7 +24,7 @@ on conflict (organization_id, type) do update set subject = excluded.subject;
 `
 }
 
-/** The names are validated, so they don't need quotes. The host's type serializers could change parameters. */
+/** The names are validated, so they can't contain quotes. */
 function rowsOf({ events }: EventOwner): string {
   return events.map(({ type, subject }) => `('${type}', ${subject ? `'${subject}'` : 'null'})`).join(', ')
 }

@@ -4,12 +4,12 @@ import { type Logger, mutedLogger } from '../../base/log.ts'
 import { type Names, readLogger, readWhole, rejectUnknown } from '../../base/options.ts'
 import type { Service } from '../../service.ts'
 import { connectionFault } from '../connection/connection-fault.ts'
-import { closePlainPool, openPlainPool } from '../connection/plain-pool.ts'
+import { inTransaction } from '../connection/plain-transaction.ts'
 import { readSource } from '../connection/source.ts'
 import { describeTarget, readTarget } from '../connection/target.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { registerEvents } from './event-types.ts'
-import { createMigrationStep } from './migration-step.ts'
+import { createMigrationStep, TRANSACTION_MODE } from './migration-step.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import { readMigrations } from './migrations.ts'
 
@@ -57,8 +57,8 @@ const NAMES: Names<MigrateOptions> = { service: true, maxEventBytes: true, timeo
  *
  * A database that was migrated by a newer version is accepted, unless one of the newer migrations is marked `breaking`.
  *
- * @param source a connection string, or your postgres.js pool with any options. With a connection string, a connection
- * is opened and closed again
+ * @param source a connection string, or your postgres.js pool with any options. Either way, `migrate` opens its own
+ * connections to the same server and closes them again
  * @throws RangeError if an option is out of range; TypeError if the connection string is invalid, without quoting it
  * @throws BusinessApiError `schema_too_new` if this version can't use the database; `store_unavailable` if PostgreSQL
  * can't be reached, rejects the login, or the timeout has passed. The message has a reason and a fix
@@ -83,28 +83,15 @@ export async function migrate(
   const timeoutMs = readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MS)
   const logger = readLogger(options.logger)
 
-  async function work(sql: postgres.Sql): Promise<MigrationReport> {
-    const report = await migrateFrom(sql, undefined, { timeoutMs, logger })
-    if (maxEventBytes !== undefined) await writeEventLimit(sql, maxEventBytes)
-    return service?.events.length ? { ...report, events: await registerEvents(sql, service) } : report
-  }
-
   try {
-    return typeof source === 'string' ? await withPlainPool(source, work) : await work(source)
+    const report = await migrateFrom(source, undefined, { timeoutMs, logger })
+    if (maxEventBytes === undefined && !service?.events.length) return report
+    return await inTransaction(source, TRANSACTION_MODE, async (sql) => {
+      if (maxEventBytes !== undefined) await writeEventLimit(sql, maxEventBytes)
+      return service?.events.length ? { ...report, events: await registerEvents(sql, service) } : report
+    })
   } catch (error) {
     throw explain(error, source)
-  }
-}
-
-async function withPlainPool<Result>(
-  url: string,
-  work: (sql: postgres.Sql) => Promise<Result>,
-): Promise<Result> {
-  const sql = await openPlainPool(url)
-  try {
-    return await work(sql)
-  } finally {
-    await closePlainPool(sql)
   }
 }
 
@@ -125,7 +112,7 @@ const TIMEOUT_MS = 300_000
  * @internal
  */
 export async function migrateFrom(
-  sql: postgres.Sql,
+  source: postgres.Sql | string,
   texts?: MigrationTexts,
   {
     timeoutMs = TIMEOUT_MS,
@@ -133,7 +120,7 @@ export async function migrateFrom(
   }: Pick<MigrateOptions, 'timeoutMs'> & { logger?: Logger } = {},
 ): Promise<MigrationReport> {
   const migrations = await readMigrations(texts)
-  const applyNext = createMigrationStep(sql, migrations, {
+  const applyNext = createMigrationStep(source, migrations, {
     deadlineAt: performance.now() + timeoutMs,
     logger,
   })

@@ -1,8 +1,9 @@
-import postgres, { type Sql, type TransactionSql } from 'postgres'
+import postgres, { type Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
-import { isConnectionLost } from '../connection/driver-faults.ts'
+import { connectionFault } from '../connection/connection-fault.ts'
+import { inTransaction } from '../connection/plain-transaction.ts'
 import {
   type AppliedMigration,
   compareMigrations,
@@ -33,6 +34,9 @@ export interface StepOptions {
   readonly logger: Logger
 }
 
+/** Regardless of the database's defaults, each statement must see what other processes have committed. */
+export const TRANSACTION_MODE = 'read committed read write'
+
 /** Maximum time to wait for a lock in ms, which blocks all later statements on the table. */
 const LOCK_TIMEOUT_MS = 1000
 const PAUSE_MS = 250
@@ -43,42 +47,34 @@ const WARN_EVERY_MS = 5000
 
 /** Creates the step that applies the first pending migration, retrying until the deadline. */
 export function createMigrationStep(
-  sql: Sql,
+  source: Sql | string,
   migrations: readonly Migration[],
   { deadlineAt, logger }: StepOptions,
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
 
-  // Regardless of the database's default isolation level, each statement must see what other processes have committed.
-  const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
-    sql.begin('isolation level read committed read write', async (tx) => {
-      try {
-        await prepareTransaction(tx)
-        return await work(tx)
-      } catch (error) {
-        // `begin` rejects when the connection is lost. Its rollback would then throw outside of any promise.
-        if (!isConnectionLost(causeOf(error))) throw error
-        return new Promise<never>(() => {})
-      }
-    }) as Promise<Result>
+  const begin = <Result>(work: (sql: Sql) => Promise<Result>): Promise<Result> =>
+    inTransaction(source, TRANSACTION_MODE, async (sql) => {
+      await prepareTransaction(sql)
+      return work(sql)
+    })
 
   async function tryNext(): Promise<StepReport | 'busy'> {
-    const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
+    const { next: pending, current } = await begin((sql) => readPending(sql, migrations))
     if (pending === undefined) return { name: null, current }
     // This needs a new transaction, because the migrations table must not be read before we have the lock.
-    return begin(async (tx) => {
+    return begin(async (sql) => {
       const [[isOurs] = []] = await readText(
-        tx,
+        sql,
         `select pg_try_advisory_xact_lock(${MIGRATION_LOCK_KEY})::text`,
       )
       if (isOurs !== 'true') return 'busy'
-      const { next, current } = await readPending(tx, migrations)
+      const { next, current } = await readPending(sql, migrations)
       if (next === undefined) return { name: null, current }
-      await refuseServer(tx)
-      if (current === 0) await createMigrationsTable(tx)
-      await applyText(tx, next)
-      // We don't use parameters because the host's type serializers could change the values.
-      await tx.unsafe(recordStatement(next))
+      await refuseServer(sql)
+      if (current === 0) await createMigrationsTable(sql)
+      await applyText(sql, next)
+      await sql.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }
     })
   }
@@ -125,22 +121,18 @@ const LOCK_FAULTS = new Set([
   '40P01', // deadlock_detected
 ])
 
-/** Returns the driver's error. A failed migration wraps it. */
-function causeOf(error: unknown): unknown {
-  return error instanceof Error ? (error.cause ?? error) : error
-}
-
 function isLockFault(error: unknown): error is Error {
-  const cause = causeOf(error)
+  // A failed migration wraps the driver's error.
+  const cause = error instanceof Error ? (error.cause ?? error) : error
   return cause instanceof postgres.PostgresError && LOCK_FAULTS.has(cause.code)
 }
 
 // --- Inside the transaction ---
 
-async function prepareTransaction(tx: TransactionSql): Promise<void> {
+async function prepareTransaction(sql: Sql): Promise<void> {
   // The host's timeouts must not interrupt a migration (`transaction_timeout` requires PostgreSQL 17). With an empty
   // `search_path`, unqualified names fail instead of accidentally referring to the host's tables.
-  await tx.unsafe(`
+  await sql.unsafe(`
     select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
      where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
     set local lock_timeout = ${LOCK_TIMEOUT_MS};
@@ -149,9 +141,9 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
 }
 
 /** Rejects unsupported servers up front, because a migration would fail with an error that's hard to understand. */
-async function refuseServer(tx: TransactionSql): Promise<void> {
+async function refuseServer(sql: Sql): Promise<void> {
   const [[version = '', number, encoding = ''] = []] = await readText(
-    tx,
+    sql,
     `select current_setting('server_version'), current_setting('server_version_num'), current_setting('server_encoding')`,
   )
   const fault = findServerFault({
@@ -163,25 +155,25 @@ async function refuseServer(tx: TransactionSql): Promise<void> {
 }
 
 async function readPending(
-  tx: TransactionSql,
+  sql: Sql,
   migrations: readonly Migration[],
 ): Promise<{ readonly next: Migration | undefined; readonly current: number }> {
-  const state = compareMigrations(await readApplied(tx), migrations)
+  const state = compareMigrations(await readApplied(sql), migrations)
   refuseUnusable(state)
   return { next: state.pending[0], current: state.current }
 }
 
-async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
+async function readApplied(sql: Sql): Promise<AppliedMigration[]> {
   // We don't use `to_regclass` because a session caches that a table doesn't exist, even after another session has
   // committed it. Querying the catalogs takes locks on tables, which makes the session process other sessions' commits.
   const tables = await readText(
-    tx,
+    sql,
     `select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
       where n.nspname = 'business_api' and c.relname = 'migrations'`,
   )
   if (tables.length === 0) return []
   const rows = await readText(
-    tx,
+    sql,
     `select id::text, name, breaking::text from business_api.migrations order by id`,
   )
   return rows.map(([id, name, breaking]) => ({
@@ -191,28 +183,26 @@ async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
   }))
 }
 
-async function createMigrationsTable(tx: TransactionSql): Promise<void> {
-  const [schema] = await readText(tx, `select to_regnamespace('business_api')::text`)
+async function createMigrationsTable(sql: Sql): Promise<void> {
+  const [schema] = await readText(sql, `select to_regnamespace('business_api')::text`)
   // We don't use "if not exists" because it requires the privilege to create schemas, even if an administrator has
   // already created this one.
-  if (schema?.[0] == null) await tx.unsafe('create schema business_api')
-  await tx.unsafe(MIGRATIONS_TABLE)
+  if (schema?.[0] == null) await sql.unsafe('create schema business_api')
+  await sql.unsafe(MIGRATIONS_TABLE)
 }
 
-async function applyText(tx: TransactionSql, { name, text }: Migration): Promise<void> {
+async function applyText(sql: Sql, { name, text }: Migration): Promise<void> {
   try {
-    await tx.unsafe(text)
+    await sql.unsafe(text)
   } catch (cause) {
+    if (connectionFault(cause) !== null) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     throw new Error(`Cannot apply migration '${name}': ${reason}`, { cause })
   }
 }
 
-/** Runs a statement and returns the rows as strings, bypassing the host's type parsers and transforms. */
-async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
+/** Runs a statement and returns the rows as strings. */
+async function readText(sql: Sql, statement: string): Promise<(string | null)[][]> {
   const rows = await sql.unsafe(statement).raw()
-  // The host's row transform applies even to raw rows, and may have turned the array into an object.
-  return rows.map((row) =>
-    Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
-  )
+  return rows.map((row) => row.map((value) => value?.toString() ?? null))
 }

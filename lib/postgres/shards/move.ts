@@ -1,7 +1,9 @@
-import type { Sql } from 'postgres'
 import { slotOf } from '../../access/slots.ts'
-import { BusinessApiError, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
-import { closePlainPool, openPlainPool } from '../connection/plain-pool.ts'
+import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } from '../../base/errors.ts'
+import { createDatabase, type Database, type RecordDatabase } from '../connection/database.ts'
+import { transactionOn } from '../connection/plain-transaction.ts'
+import { createTransactionDatabase } from '../connection/transaction.ts'
+import { askJson } from '../statements/statement.ts'
 import { copyRows, deleteRows, inTransactions, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import type { OrganizationPlace } from './shard-place.ts'
@@ -50,8 +52,11 @@ export interface MoveReport {
 interface Site {
   readonly name: string
   readonly url: string
-  readonly sql: Sql
+  readonly database: Database
 }
+
+/** An organization's entries on a shard: shard names by version. */
+type EntryNames = ReadonlyMap<number, string>
 
 /**
  * Moves an organization to another shard, or continues an interrupted move. In the meantime, calls for the organization
@@ -67,7 +72,7 @@ export async function moveOrganization(
   to: string,
   { isNew = false, holdMs = HOLD_MS, onStep = () => {} }: MoveOptions = {},
 ): Promise<MoveReport> {
-  const opened: Sql[] = []
+  const opened: Database[] = []
   const sites: Site[] = []
   const untold: string[] = []
 
@@ -82,34 +87,59 @@ export async function moveOrganization(
     new BusinessApiError(WRONG_SHARD, `Cannot move ${id} because ${reason}`)
 
   /** Writes an entry, unless the shard has one with that version. Returns the name in the shard's entry. */
-  async function write({ sql }: Site, [name, version]: OrganizationPlace, isHere: boolean): Promise<string> {
-    await insertEntry(sql, [name, version], isHere)
-    const [entry] = await sql<{ name: string }[]>`
-      select name from business_api.shard_places where organization_id = ${id} and version = ${version}`
-    return entry?.name ?? ''
-  }
-
-  function insertEntry(
-    sql: Sql,
+  async function write(
+    { database }: Site,
     [name, version]: OrganizationPlace,
     isHere: boolean,
-  ): Promise<readonly unknown[]> {
+  ): Promise<string> {
+    await insertEntry(database, [name, version], isHere)
+    const [found] = await database.row(
+      (sql, answerTag) => sql`
+        select (
+          select name from business_api.shard_places where organization_id = ${id}::text and version = ${version}::bigint
+        ) as name, ${answerTag}`,
+    )
+    return found ?? ''
+  }
+
+  /** Returns `false` if the database has an entry with that version. */
+  async function insertEntry(
+    database: RecordDatabase,
+    [name, version]: OrganizationPlace,
+    isHere: boolean,
+  ): Promise<boolean> {
     // Don't rely on the server's default, since losing an entry would open a closed shard.
-    return sql`
-      insert into business_api.shard_places (organization_id, name, version, is_here)
-      select ${id}, ${name}, ${version}::bigint, ${isHere}::boolean from set_config('synchronous_commit', 'on', true)
-      on conflict do nothing returning 1`
+    const [inserted] = await database.rowFor(
+      null,
+      (sql, answerTag) => sql`
+        with inserted as (
+          insert into business_api.shard_places (organization_id, name, version, is_here)
+          select ${id}::text, ${name}::text, ${version}::bigint, ${String(isHere)}::text::boolean
+          from set_config('synchronous_commit', 'on', true)
+          on conflict do nothing returning 1
+        )
+        select count(*)::text as inserted, ${answerTag} from inserted`,
+    )
+    return inserted === '1'
   }
 
   /** Reads the organization's entries on a shard, and the shard of its slot. */
-  async function readEntries({ name, sql }: Site) {
-    const [place] = await sql<{ name: string; ofSlot: string }[]>`
-      select name, slots[${slotOf(id) + 1}::int] as "ofSlot" from business_api.shard_places
-      where organization_id = '' order by version desc limit 1`
-    if (place?.name !== name) throw impossible(`the database of shard '${name}' is not that shard's`)
-    const entries = await sql<{ name: string; version: string }[]>`
-      select name, version::text from business_api.shard_places where organization_id = ${id}`
-    return { ...place, names: new Map(entries.map((entry) => [Number(entry.version), entry.name])) }
+  async function readEntries({ name, database }: Site): Promise<{ ofSlot: string; names: EntryNames }> {
+    const found = await askJson<{ name: string; ofSlot: string; names: Record<string, string> } | null>(
+      database,
+      null,
+      (sql, answerTag) => sql`
+        select (
+          select json_build_object('name', name, 'ofSlot', slots[${slotOf(id) + 1}::int], 'names', (
+            select coalesce(json_object_agg(version, name), '{}') from business_api.shard_places
+            where organization_id = ${id}::text
+          ))
+          from business_api.shard_places where organization_id = '' order by version desc limit 1
+        )::text as entries, ${answerTag}`,
+    )
+    if (found?.name !== name) throw impossible(`the database of shard '${name}' is not that shard's`)
+    const names = Object.entries(found.names).map(([version, shard]) => [Number(version), shard] as const)
+    return { ofSlot: found.ofSlot, names: new Map(names) }
   }
 
   async function tell(place: OrganizationPlace): Promise<void> {
@@ -128,13 +158,14 @@ export async function moveOrganization(
 
   async function copy(origin: Site, target: Site, place: OrganizationPlace): Promise<number> {
     let rows = 0
-    await makeDays(origin.sql, target.sql)
+    await makeDays(origin.database, target.database)
     await inTransactions([origin.url, target.url], async (source, sink) => {
+      const writing = createTransactionDatabase(transactionOn(sink), async (error) => error)
       await sink`select business_api.lock_move(${id})`
       // This comes first so that another call for the same move waits here and then finds it done. After a revert, the
       // version is already taken.
-      if ((await insertEntry(sink, place, true)).length === 0) return
-      await deleteRows(sink, 'delete_organization_part', id)
+      if (!(await insertEntry(writing, place, true))) return
+      await deleteRows(writing, 'delete_organization_part', id)
       rows = await copyRows(source, sink, id, (copied) => {
         if (isNew) throw impossible('it is not new: see organizations move')
         onStep({ step: 'copy', rows: copied })
@@ -152,7 +183,7 @@ export async function moveOrganization(
     const begun = await write(origin, [to, version + 1], false)
     if (begun !== to) throw impossible(`it is moving to '${begun}'`)
     try {
-      await awaitOthers(origin.sql, holdMs)
+      await awaitOthers(origin.database, holdMs)
       return await copy(origin, target, [to, version + 2])
     } catch (error) {
       // The copy may have been committed after all, or a shard may be down. Another call continues the move.
@@ -162,16 +193,20 @@ export async function moveOrganization(
   }
 
   try {
+    const places: Awaited<ReturnType<typeof readEntries>>[] = []
     for (const [name, url] of urls) {
-      const sql = await openPlainPool(url)
-      opened.push(sql)
-      await sql`select 1`.then(
-        () => sites.push({ name, url, sql }),
-        () => untold.push(name),
-      )
+      const database = createDatabase(url, SESSION)
+      opened.push(database)
+      const site = { name, url, database }
+      try {
+        places.push(await readEntries(site))
+        sites.push(site)
+      } catch (error) {
+        if (!isStoreUnavailable(error)) throw error
+        untold.push(name)
+      }
     }
     const target = find(to)
-    const places = await Promise.all(sites.map(readEntries))
     // Key lookups query the slot's shard, so it must be updated before anything is deleted.
     const ofSlot = find(places[0]?.ofSlot ?? '').name
     // If there's no entry, the version is 0. Odd versions are moves in progress.
@@ -179,7 +214,7 @@ export async function moveOrganization(
     const [version, from] = entries.reduce((best, each) => (each[0] > best[0] ? each : best), [0, ofSlot])
     const settled = [from, version] as const
     // If two moves begin at once, the origin decides.
-    const ofOrigin = places.find(({ name }) => name === from)?.names ?? new Map<number, string>()
+    const ofOrigin = places[sites.findIndex(({ name }) => name === from)]?.names ?? new Map<number, string>()
     const begun = ofOrigin.get(version + 1)
     let copied = 0
     if (from !== to) {
@@ -196,13 +231,16 @@ export async function moveOrganization(
     let deleted = 0
     for (const site of sites)
       if (site.name !== to)
-        deleted += await deleteRows(site.sql, 'delete_left_part', id, (rows) =>
+        deleted += await deleteRows(site.database, 'delete_left_part', id, (rows) =>
           onStep({ step: 'delete', rows }),
         )
     return { from, to, copied, deleted, untold }
   } finally {
-    await Promise.all(opened.map(closePlainPool))
+    await Promise.all(opened.map((database) => database.close({ timeoutMs: 0 })))
   }
 }
 
 const HOLD_MS = 10_000
+
+/** How the shards are used, even through a pooler in transaction mode. Another call's copy may hold an entry for long. */
+const SESSION = { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs: 60_000 }

@@ -1,7 +1,9 @@
 import { pipeline } from 'node:stream/promises'
 import type { Sql } from 'postgres'
-import { inTransaction } from '../connection/plain-pool.ts'
+import type { RecordDatabase } from '../connection/database.ts'
+import { inTransaction } from '../connection/plain-transaction.ts'
 import { DELETED_TABLES } from '../organizations.ts'
+import { callFor } from '../statements/statement.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
 
@@ -9,44 +11,50 @@ const PART_LIMIT = 1000
 
 /** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */
 export async function deleteRows(
-  sql: Sql,
+  database: RecordDatabase,
   routine: 'delete_organization_part' | 'delete_left_part',
   id: string,
   onRows: (rows: number) => void = () => {},
 ): Promise<number> {
-  let [rows, after, isEmpty]: [number, string | null, boolean] = [0, null, true]
+  let [rows, after, isEmpty]: [number, unknown, boolean] = [0, null, true]
   do {
     if (after === null) isEmpty = true
-    const [part]: readonly Part[] = await sql<Part[]>`
-      select nullif(part -> 'next', 'null')::text as next,
-             (select coalesce(sum(value::int), 0)::int from jsonb_each_text(part -> 'counts')) as deleted
-      from business_api.${sql(routine)}(${id}, ${PART_LIMIT}, ${after}::text::jsonb, ${RECORD_TABLES}::text::text[]) as part`
-    after = part?.next ?? null
-    if (!part?.deleted) continue
+    const given = after === null ? null : JSON.stringify(after)
+    const call = `${routine}(text, integer, jsonb, text[])`
+    const part: Part = await callFor<Part>(database, null, call, id, PART_LIMIT, given, RECORD_TABLES)
+    after = part.next ?? null
+    const deleted = Object.values(part.counts).reduce((sum, count) => sum + count, 0)
+    if (deleted === 0) continue
     isEmpty = false
-    rows += part.deleted
+    rows += deleted
     onRows(rows)
   } while (after !== null || !isEmpty)
   return rows
 }
 
 interface Part {
-  readonly next: string | null
-  readonly deleted: number
+  readonly next?: unknown
+  readonly counts: Readonly<Record<string, number>>
 }
 
 const RECORD_TABLES = `{${DELETED_TABLES.join()}}`
 
 /** Creates the source's days on the target. */
-export async function makeDays(source: Sql, target: Sql): Promise<void> {
-  const [days] = await source<{ begins: string | null; ends: string | null }[]>`
-    select extract(epoch from min(begins_at))::text as begins, extract(epoch from max(ends_at))::text as ends
-    from business_api.event_days where organization_id = '' and dropped_at is null`
-  if (days?.begins == null) return
-  await target`
-    select business_api.make_days_between(
-      to_timestamp(${days.begins}::text::float8), to_timestamp(${days.ends}::text::float8)
-    )`
+export async function makeDays(source: RecordDatabase, target: RecordDatabase): Promise<void> {
+  const [begins, ends] = await source.rowFor(
+    null,
+    (sql, answerTag) => sql`
+      select extract(epoch from min(begins_at))::text as begins, extract(epoch from max(ends_at))::text as ends, ${answerTag}
+      from business_api.event_days where organization_id = '' and dropped_at is null`,
+  )
+  if (begins == null) return
+  await target.rowFor(
+    null,
+    (sql, answerTag) => sql`
+      select business_api.make_days_between(
+        to_timestamp(${begins}::text::float8), to_timestamp(${ends ?? null}::text::float8)
+      )::text, ${answerTag}`,
+  )
 }
 
 /** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */

@@ -1,0 +1,39 @@
+import type { Sql } from 'postgres'
+import type { SqlTransaction } from '../drivers/sql-transaction.ts'
+import { createServers } from './servers.ts'
+import { readSource } from './source.ts'
+
+/**
+ * Runs `work` in a transaction on its own connection, which never reconnects. Closing the connection is how it's rolled
+ * back, which also works during a COPY. The server is one that `target_session_attrs` allows.
+ *
+ * We don't use the driver's `begin` because postgres.js 3.4.9 would send the rollback of a lost connection to a socket
+ * that no longer exists, and that throws outside of any promise.
+ *
+ * @param source a connection string, or a postgres.js pool from which the options are taken
+ * @param mode the isolation level and access mode
+ * @throws `TypeError` if the connection string is invalid, without quoting any of it; a network or server error if no
+ * server can be used
+ */
+export async function inTransaction<Result>(
+  source: Sql | string,
+  mode: string,
+  work: (sql: Sql) => Promise<Result>,
+): Promise<Result> {
+  const session = { prepare: false, sessions: false, statementTimeoutMs: 0 }
+  const servers = createServers(readSource(source), session)
+  const connection = await servers.open({ onClosed() {} }, new AbortController().signal)
+  try {
+    await connection.sql.unsafe(`begin isolation level ${mode}`)
+    const result = await work(connection.sql)
+    await connection.sql.unsafe('commit')
+    return result
+  } finally {
+    await connection.end(0)
+  }
+}
+
+/** Adapts the transaction of {@link inTransaction} for stores. */
+export function transactionOn(sql: Sql): SqlTransaction {
+  return { query: (text, parameters) => sql.unsafe(text, [...parameters]) }
+}
