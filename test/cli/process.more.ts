@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import { createBusinessApi, defineService } from '../../lib/index.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_database.ts'
 import { programArguments, ROOT } from '../_program.ts'
 import { startSource } from '../examples/_program.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
@@ -31,6 +31,16 @@ test('a failure goes to stderr and its kind determines the exit code', async () 
   assert.deepEqual([unknown.stdout(), refused.stdout()], ['', ''])
   assert.match(unknown.stderr(), /^business-api-kit: Unknown command [^\n]+\n$/)
   assert.match(refused.stderr(), /^business-api-kit: Cannot reach PostgreSQL \([^\n]+\n$/)
+})
+
+test("the server's debug messages don't go to stdout", async (t) => {
+  const database = await createEmptyDatabase()
+  t.after(() => database.drop())
+  await database.sql({ max: 1 }).unsafe(`
+    do $$ begin execute format('alter database %I set client_min_messages = debug5', current_database()); end $$`)
+  const program = startSource(['lib/cli.ts', 'migrate', '--json'], { DATABASE_URL: database.url })
+  assert.equal(await program.exit, 0, program.stderr())
+  assert.deepEqual(Object.keys(JSON.parse(program.stdout())), ['applied', 'current'])
 })
 
 /** Runs the program with its output going to a file or to a pipe without a reader. */
