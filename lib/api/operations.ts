@@ -1,5 +1,7 @@
-import type { Admission, AdmissionRequest } from '../access/admission.ts'
+import type { Admission, AdmissionRequest, Caller } from '../access/admission.ts'
+import type { ApiKeyStore } from '../access/api-keys.ts'
 import type { KeyScope } from '../access/scopes.ts'
+import { describeError, type Logger } from '../base/log.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { listUrl, nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
@@ -12,7 +14,6 @@ import { readCreation, settle } from './asked-creation.ts'
 import type { Authentication } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { askHost } from './hooks.ts'
-import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
 import { type Admitted, answerOwn, type Matched } from './own-operation.ts'
@@ -148,4 +149,29 @@ const PAGE_END = Buffer.from('}')
 /** Wraps a page in an object, without converting bytes to a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
+}
+
+/**
+ * Creates a function that records when a key was last used, without delaying the request. Each key has at most one
+ * write in flight, since other requests see a stale last use until the write is done.
+ */
+function createLastUse(apiKeys: ApiKeyStore, logger: Logger): (caller: Caller) => void {
+  const underWay = new Set<string>()
+
+  async function write({ organizationId, keyId }: Caller): Promise<void> {
+    try {
+      await apiKeys.markUsed(organizationId, keyId)
+    } catch (error) {
+      // This is best-effort. The next request will try again.
+      logger.warn({ keyId, error: describeError(error) }, 'Last use of an API key not recorded')
+    } finally {
+      underWay.delete(keyId)
+    }
+  }
+
+  return (caller) => {
+    if (underWay.has(caller.keyId)) return
+    underWay.add(caller.keyId)
+    void write(caller)
+  }
 }

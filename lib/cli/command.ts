@@ -1,11 +1,12 @@
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { suggest } from '../base/suggest.ts'
-import { defineService } from '../service.ts'
+import { defineService, type Service, type ServiceOptions } from '../service.ts'
 import { readDatabaseUrls } from './database-url.ts'
 import { UsageError } from './failure.ts'
 import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
 import { dashed } from './names.ts'
-import { readService } from './service.ts'
 import { createSession, type Session } from './session.ts'
 import { findDatabase, runOnEach } from './shards.ts'
 import type { Terminal } from './terminal.ts'
@@ -178,4 +179,21 @@ function checkValue({ rawName, value, inlineValue }: OptionToken, takes: string 
   // The parser would treat the next flag as the value.
   const isMissing = value === undefined || value === '' || (!inlineValue && /^-./.test(value))
   if (takes !== null && isMissing) throw new UsageError(`${rawName} needs a value: ${rawName} ${takes}`)
+}
+
+/**
+ * Loads the service from one of the host's modules. The host's processes should use the same module.
+ *
+ * @param path the module, or `undefined` for the default names
+ * @throws `UsageError`
+ */
+async function readService(path: string | undefined): Promise<Service> {
+  try {
+    if (path === undefined) return defineService()
+    const { service }: { readonly service?: ServiceOptions } = await import(pathToFileURL(resolve(path)).href)
+    if (service instanceof Object) return defineService(service)
+    throw new TypeError("it has no export 'service': add export const service = defineService({ … })")
+  } catch (error) {
+    throw new UsageError(`Cannot use the module of --service: ${(error as Error).message}`)
+  }
 }

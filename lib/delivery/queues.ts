@@ -1,6 +1,5 @@
 import type { EndpointRef } from '../webhooks/claims.ts'
-import { createBudgets } from './budgets.ts'
-import { type ClaimPlan, planClaim } from './claim-plan.ts'
+import { type ClaimPlan, createBudgets, planClaim } from './claim-plan.ts'
 import {
   adapt,
   type Claimed,

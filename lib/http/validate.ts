@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { checkValue, type StandardSchema } from '../base/standard-schema.ts'
+import { IDEMPOTENCY_KEY_MAX, isIdempotencyKey } from '../writes/idempotency.ts'
 import { refusals } from './refusal.ts'
 
 /**
@@ -48,4 +49,19 @@ export function validateOwn(schema: StandardSchema, value: unknown, part: string
   if ('value' in checked) return checked.value
   const reasons = checked.faults.map(({ path, rule }) => `${part}${path.join('.') || 'value'} ${rule}`)
   throw refusals.invalid(`Validation failed: ${reasons.join('; ')}`)
+}
+
+/**
+ * Reads a request's idempotency key. Returns `null` if the header is absent.
+ *
+ * @throws `Refusal` with status 422 if the key is empty, longer than 200 characters, not visible ASCII, or sent twice
+ */
+export function readIdempotencyKey(header: string | undefined): string | null {
+  if (header === undefined) return null
+  if (!isIdempotencyKey(header)) {
+    throw refusals.invalid(
+      `Validation failed: Idempotency-Key must be given once and have 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`,
+    )
+  }
+  return header
 }

@@ -6,8 +6,7 @@ import type { buildConnector, Client, Dispatcher } from 'undici'
 import { EXCERPT_MAX_BYTES } from './body-excerpt.ts'
 import type { Deadline } from './deadline.ts'
 import { type AddressGuard, createTimings, type DialTarget, dial, type Timings } from './dial.ts'
-import { connectMetered, type MeteredSocket } from './metered-socket.ts'
-import { createReadingTurns } from './reading-turns.ts'
+import { connectMetered, createReadingTurns, type MeteredSocket } from './metered-socket.ts'
 import { keepKnownHeaders } from './request-head.ts'
 import {
   CONNECTION_FAILED,

@@ -5,7 +5,7 @@ import net from 'node:net'
 import type postgres from 'postgres'
 import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import { slotOf } from '../../lib/access/slots.ts'
-import { findNextLink } from '../../lib/client/next-link.ts'
+import { findNextLink } from '../../lib/client/lists.ts'
 import {
   type BusinessApi,
   type BusinessApiOptions,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { findNextLink } from '../../lib/client/next-link.ts'
+import { findNextLink } from '../../lib/client/lists.ts'
 import { collect, errorOf, json, refusal, script } from './_answers.ts'
 
 /** A page with one record and a Link header. */

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { findNextLink } from '../../lib/client/next-link.ts'
+import { findNextLink } from '../../lib/client/lists.ts'
 import { named } from '../_service.ts'
 import { request, seedClients, startPlatform } from '../api/_api.ts'
 

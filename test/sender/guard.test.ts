@@ -9,8 +9,7 @@ import {
   dial,
   shareLookups,
 } from '../../lib/sender/dial.ts'
-import { connectMetered } from '../../lib/sender/metered-socket.ts'
-import { createReadingTurns } from '../../lib/sender/reading-turns.ts'
+import { connectMetered, createReadingTurns } from '../../lib/sender/metered-socket.ts'
 import type { DestinationVerdict } from '../../lib/webhooks/destination.ts'
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 import { closed, startRawReceiver, startReceiver, startSecureReceiver } from './_receiver.ts'
