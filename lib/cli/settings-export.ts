@@ -121,13 +121,9 @@ async function eventLines(
     // The event has been purged in the meantime.
     if (body === undefined) return []
     const beside = onlyEndpointId === null ? '' : `,"onlyEndpointId":${JSON.stringify(onlyEndpointId)}`
-    return [`{"kind":"event","record":${onOneLine(body)}${beside}}`]
+    // JSON only has line breaks between tokens and never inside strings.
+    return [`{"kind":"event","record":${body.replace(/[\r\n]+/g, ' ')}${beside}}`]
   })
-}
-
-/** JSON only has line breaks between tokens and never inside strings, so we can safely replace them with spaces. */
-function onOneLine(json: string): string {
-  return json.replace(/[\r\n]+/g, ' ')
 }
 
 async function withAttempts(

@@ -63,7 +63,8 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     const received = {
       raw: request,
       basePath: base,
-      publicPath: onThisHost(base || (request.baseUrl ?? '')),
+      // A pattern mount in Express leaves a double slash, which would refer to another host in a link.
+      publicPath: (base || (request.baseUrl ?? '')).replace(/^[/\\]+/, '/'),
       remoteAddress: request.socket?.remoteAddress,
     }
     const reply = await handler.handle(seen, received)
@@ -83,11 +84,6 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   }
 
   return Object.assign(serve as Omit<Mounted, 'fetch'> as Mounted, { fetch: serveFetch })
-}
-
-/** Removes a double slash left behind by a pattern mount in Express. In a link, it would refer to another host. */
-function onThisHost(path: string): string {
-  return path.replace(/^[/\\]+/, '/')
 }
 
 /** Sends a reply, or closes the response if the host broke it. Must not throw or keep the caller waiting. */

@@ -193,7 +193,7 @@ function judge(
   const reason = results.some(({ isGone }) => isGone) ? 'gone' : isFailing(endpoint, limit, now) && 'failing'
   const isNewlyDisabled = reason !== false && endpoint.state !== 'disabled'
   const isNewlyFailing = !isNewlyDisabled && isNewsOf(endpoint, limit)
-  if (isNewlyDisabled) disable(endpoint, reason)
+  if (isNewlyDisabled) Object.assign(endpoint, { state: 'disabled', disabledReason: reason })
   if (isNewlyDisabled || isNewlyFailing) endpoint.noticedAttempt = nameOf(failed)
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
@@ -239,11 +239,6 @@ function isNewsOf(endpoint: StoredEndpoint, limit: FailureLimit): boolean {
 
 function hasHalfFailed({ failures }: StoredEndpoint, limit: FailureLimit): boolean {
   return failures * 2 >= limit.failures
-}
-
-function disable(endpoint: StoredEndpoint, reason: string): void {
-  endpoint.state = 'disabled'
-  endpoint.disabledReason = reason
 }
 
 function healthOf({

@@ -191,7 +191,7 @@ function dueOf(
 ): readonly StoredDelivery[] {
   return [...endpoint.pending]
     .filter((delivery) => delivery.dueAt <= now)
-    .sort(byTurn)
+    .sort((one, other) => priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt)
     .slice(0, capacityFor(endpoint, claimed, request))
 }
 
@@ -201,10 +201,6 @@ function take(memory: Memory, delivery: StoredDelivery, { token, leaseMs }: Clai
     attempts: delivery.attempts + 1,
     claim: { token, claimedAt: now, leaseUntil: now + leaseMs },
   })
-}
-
-function byTurn(one: StoredDelivery, other: StoredDelivery): number {
-  return priorityOf(one) - priorityOf(other) || one.dueAt - other.dueAt
 }
 
 /** Returns 0 for first attempts, 1 for retries and 2 for backfills. */

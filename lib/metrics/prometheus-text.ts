@@ -45,7 +45,8 @@ function writeHistogram(name: string, { bounds, all }: Histogram): string {
 function writeLabels(labels: Labels): string {
   const entries = Object.entries(labels)
   if (entries.length === 0) return ''
-  return `{${entries.map(([name, value]) => `${name}="${escapeValue(value)}"`).join(',')}}`
+  const quote = (value: string): string => escapeHelp(value).replaceAll('"', '\\"')
+  return `{${entries.map(([name, value]) => `${name}="${quote(value)}"`).join(',')}}`
 }
 
 function writeNumber(value: number): string {
@@ -56,8 +57,4 @@ function writeNumber(value: number): string {
 
 function escapeHelp(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
-}
-
-function escapeValue(text: string): string {
-  return escapeHelp(text).replaceAll('"', '\\"')
 }

@@ -61,7 +61,9 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
 
 /** Names every schema that generators create a type for: records, inputs, responses, events and the error. */
 function nameSchemas({ operations, maxBodyBytes, events }: OpenApiOptions): Schemas {
-  const inputs = operations.flatMap(inputOf)
+  const inputs = operations.flatMap((route): readonly NameAndSchema[] =>
+    route.method === 'POST' ? [[route.inputName, { schema: route.input }]] : [],
+  )
   const schemas = createSchemas({
     ...Object.fromEntries(
       operations.map(({ representationName, representation }) => [
@@ -96,8 +98,4 @@ function answerOf(route: Route): NameAndSchema {
     answerName(route),
     { schema: v.object({ data: representation }), example: { data: created.representation } },
   ]
-}
-
-function inputOf(route: Route): readonly NameAndSchema[] {
-  return route.method === 'POST' ? [[route.inputName, { schema: route.input }]] : []
 }

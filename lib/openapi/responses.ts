@@ -70,11 +70,11 @@ export function responseRef(name: string): { $ref: string } {
 // --- Rejections ---
 
 /** Returns `components.responses`. The examples have the API's exact messages and headers. */
-export function buildRefusals(options: ResponseOptions): Record<string, object> {
-  return { ...commonRefusals(options), ...bodyRefusals(options) }
-}
-
-function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<string, object> {
+export function buildRefusals({
+  operations,
+  maxBodyBytes,
+  rateLimits,
+}: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
     Unauthorized: answer(
@@ -112,12 +112,7 @@ function commonRefusals({ operations, rateLimits }: ResponseOptions): Record<str
       refusals.unavailable(),
       'Temporarily unavailable. Retry after the number of seconds in `Retry-After`; POST requests with an Idempotency-Key can be retried safely.',
     ),
-  }
-}
-
-function bodyRefusals({ operations, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
-  const answer = answerWith(rateLimits)
-  return {
+    // Only for operations with a body.
     Malformed: answer(refusals.notJson(), "The body is empty, isn't valid JSON or isn't UTF-8."),
     InProgress: answer(
       refusals.inProgress(),

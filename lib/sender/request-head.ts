@@ -26,7 +26,9 @@ function filterHead(head: string, headers: readonly string[]): string {
   const unwritten = new Set(WRITTEN_BY_UNDICI)
   for (let place = 0; place < headers.length; place += 2) unwritten.add(String(headers[place]).toLowerCase())
   // Keep the first header with each name, because anything that an agent adds comes later.
-  const known = lines.filter((line) => line === '' || unwritten.delete(readName(line)))
+  const known = lines.filter(
+    (line) => line === '' || unwritten.delete(line.slice(0, line.indexOf(':')).toLowerCase()),
+  )
   return [requestLine, ...known].join('\r\n')
 }
 
@@ -34,8 +36,4 @@ function countLineFeeds(text: string): number {
   let count = 0
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1
   return count
-}
-
-function readName(line: string): string {
-  return line.slice(0, line.indexOf(':')).toLowerCase()
 }

@@ -115,7 +115,9 @@ export function attempt(
       if (isEnded) return
       const durationMs = performance.now() - begunAt
       const answer =
-        typeof given === 'string' ? failed(given, durationMs) : toStorable(given, request.url, durationMs)
+        typeof given === 'string'
+          ? { status: null, error: given, bodyExcerpt: '', durationMs }
+          : toStorable(given, request.url, durationMs)
       isEnded = true
       clearTimeout(timer)
       listeners.delete(interrupt)
@@ -145,8 +147,4 @@ export function attempt(
       endFaulty(error)
     }
   })
-}
-
-function failed(error: string, durationMs: number): WebhookAnswer {
-  return { status: null, error, bodyExcerpt: '', durationMs }
 }

@@ -40,15 +40,10 @@ export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
     return sql`(select delivery.* from ${selectOfEvents(sql, selection)} as delivery ${kept})`
   }
   return sql`(
-    select delivery.* from ${listOpen(sql, selection)} as delivery ${kept}
+    select delivery.* from business_api.list_open_deliveries(${selected(sql, selection)}) as delivery ${kept}
     union all
     select delivery.* from ${listFinished(sql, selection)} as delivery
   )`
-}
-
-/** Builds a table of open deliveries. See sql/38-delivery-log.sql. */
-function listOpen(sql: Sql, selection: DeliverySelection): Fragment {
-  return sql`business_api.list_open_deliveries(${selected(sql, selection)})`
 }
 
 /** Builds a table of finished deliveries. See sql/38-delivery-log.sql. */
