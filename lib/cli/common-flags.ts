@@ -1,12 +1,15 @@
+import { isRateLimit, RATE_LIMIT_BOUNDS, type RateLimit } from '../access/rate-limit.ts'
+import { withoutUndefined } from '../base/host-input.ts'
 import { INSTALLATION } from '../delivery/loop-options.ts'
 import { eventTypes } from '../resources/own-events.ts'
+import type { RecoveryFilter } from '../settings/deliveries.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
 import { parseRange } from '../webhooks/address-ranges.ts'
 import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
-import { parseDuration } from './durations.ts'
+import { parseDuration, parsePast } from './durations.ts'
 import { UsageError } from './failure.ts'
+import * as flag from './flags.ts'
 import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
-import { parseNumber } from './rate.ts'
 
 // Shared flags
 
@@ -119,4 +122,85 @@ export function splitChoices<Given extends object>(
     choices: Object.fromEntries(entries.filter(isChoice)) as Pick<Given, keyof Given & keyof EndpointChoices>,
     others: Object.fromEntries(entries.filter((entry) => !isChoice(entry))) as Others<Given>,
   }
+}
+
+/** Flags for commands that set a rate limit. */
+export const RATE_FLAGS = {
+  perSecond: parsed('N', 'average number of requests per second: 10, or 0.5', parseNumber),
+  burst: parsed('N', 'requests at once', parseNumber),
+}
+
+/** Parses a number with decimals. @throws `UsageError` */
+function parseNumber(given: string, source: string): number {
+  if (/^\d{1,10}(\.\d{1,3})?$/.test(given)) return Number(given)
+  throw new UsageError(`${source} must be a number like 10 or 0.5`)
+}
+
+/**
+ * Combines the two rate limit flags.
+ *
+ * @returns the limit, or `undefined` if neither flag was passed
+ * @throws `UsageError` if only one flag was passed, or a number is out of bounds
+ */
+export function readRate(perSecond: number | undefined, burst: number | undefined): RateLimit | undefined {
+  if (perSecond === undefined && burst === undefined) return undefined
+  if (perSecond === undefined || burst === undefined) {
+    throw new UsageError('Pass both --per-second and --burst')
+  }
+  const rate = { perSecond, burst }
+  if (isRateLimit(rate)) return rate
+  const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
+  throw new UsageError(
+    `Cannot use this rate limit because --per-second must be from ${perSecondMin} to ${perSecondMax}, and --burst a whole number from 1 to ${burstMax}`,
+  )
+}
+
+/** Formats a rate limit, for example `10/s, burst 100`. */
+export function describeRate({ perSecond, burst }: RateLimit): string {
+  return `${perSecond}/s, burst ${burst}`
+}
+
+// A minimum age for erasing events. Without this, typing `1s` instead of `1d` would erase the entire log, including
+// failed deliveries that no subscriber has received and no operator has seen.
+
+/** Flags for commands that erase old events. */
+export const RECENT_FLAGS: { readonly allowRecent: Flag<boolean> } = {
+  allowRecent: toggle('erase also events that are younger than 1d'),
+}
+
+/** Gives people enough time to notice a failed delivery and recover it. */
+const AGE_MIN_MS = 86_400_000
+
+/**
+ * Rejects ages below one day unless they're explicitly allowed.
+ *
+ * @param source the flag that has the age, for the message
+ * @throws `UsageError`
+ */
+export function refuseRecent(ageMs: number, isAllowed: boolean, source: string): void {
+  if (ageMs >= AGE_MIN_MS || isAllowed) return
+  throw new UsageError(
+    `Cannot use ${source} because an age below 1d would erase events before their failed deliveries are seen; pass --allow-recent to erase them nevertheless`,
+  )
+}
+
+/** Flags for filtering deliveries. */
+export const FILTER_FLAGS = {
+  endpoint: flag.text('ID', 'only to this endpoint'),
+  subject: flag.text('ID', 'only about this record, for example an invoice'),
+  type: eventTypeFlag('only of this event type'),
+  since: flag.parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
+  until: flag.parsed('WHEN', 'created before', parsePast),
+}
+
+/**
+ * Converts the flags to a filter.
+ *
+ * @throws `UsageError` if the period is empty
+ */
+export function readDeliveryFilter(flags: flag.Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
+  const { endpoint: endpointId, subject: subjectId, ...filter } = flags
+  const { since, until } = filter
+  if (since && until && until <= since) throw new UsageError('Pass an --until that is later than --since')
+  return withoutUndefined({ endpointId, subjectId, ...filter })
 }

@@ -5,7 +5,7 @@ import type { Act, Context, Frame, ScreenPage, Seen, Show } from './context.ts'
 import { textOf } from './form-values.ts'
 import { html } from './html.ts'
 import { lastRotation, recentChanges } from './screens/audit.ts'
-import { notice } from './views/notice.ts'
+import { notice } from './views/elements.ts'
 
 // A submitted form can be stale because another tab switched the session to another organization, or because a colleague changed the
 // record. Every form therefore includes the organization and the record's version as hidden fields. A form without them was written by

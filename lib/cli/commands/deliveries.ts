@@ -1,11 +1,16 @@
 import { STATES } from '../../settings/deliveries.ts'
 import type { DeliveryAttempt } from '../../webhooks/claims.ts'
-import type { Delivery, DeliveryDetails } from '../../webhooks/deliveries.ts'
-import { RESPONSES } from '../../webhooks/deliveries.ts'
+import { type Delivery, type DeliveryDetails, RESPONSES } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import {
+  EXAMPLE_ULID,
+  FILTER_FLAGS,
+  organization,
+  PAGE_FLAGS,
+  readDeliveryFilter,
+  TABLE_FLAGS,
+} from '../common-flags.ts'
 import { withSettings } from '../database.ts'
-import { FILTER_FLAGS, readDeliveryFilter } from '../delivery-filter.ts'
 import { formatDuration, formatMoment } from '../durations.ts'
 import { choice, choices } from '../flags.ts'
 import { type Column, formatDetails, formatTable } from '../table.ts'

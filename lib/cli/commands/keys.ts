@@ -2,13 +2,22 @@ import { type ApiKey, endOfKey } from '../../access/api-keys.ts'
 import { type KeyScope, SCOPES, scopesOf } from '../../access/scopes.ts'
 import { withoutUndefined } from '../../base/host-input.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { actor, EXAMPLE_ULID, maxFlag, organization, overlapFlag, TABLE_FLAGS } from '../common-flags.ts'
+import {
+  actor,
+  describeRate,
+  EXAMPLE_ULID,
+  maxFlag,
+  organization,
+  overlapFlag,
+  RATE_FLAGS,
+  readRate,
+  TABLE_FLAGS,
+} from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofRevokingKey, ofRotatingKey } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment, parseFuture } from '../durations.ts'
 import { choices, type Flag, parsed, required, text } from '../flags.ts'
-import { describeRate, RATE_FLAGS, readRate } from '../rate.ts'
 import { type Column, formatTable } from '../table.ts'
 
 const maxApiKeys: Flag<number | undefined> = maxFlag(

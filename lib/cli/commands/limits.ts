@@ -1,8 +1,7 @@
 import { type Command, defineCommand, type Group } from '../command.ts'
-import { actor, organization } from '../common-flags.ts'
+import { actor, describeRate, organization, RATE_FLAGS, readRate } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { required } from '../flags.ts'
-import { describeRate, RATE_FLAGS, readRate } from '../rate.ts'
 
 const { perSecond, burst } = RATE_FLAGS
 

@@ -3,14 +3,13 @@ import { createIds } from '../../base/ids.ts'
 import type { DeliveryStore, PurgeEntry, PurgeReport } from '../../webhooks/deliveries.ts'
 import { DELIVERY_COUNT_MAX } from '../../webhooks/outlook.ts'
 import { type Command, defineCommand } from '../command.ts'
-import { actor } from '../common-flags.ts'
+import { actor, RECENT_FLAGS, refuseRecent } from '../common-flags.ts'
 import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
 import { ofPurging } from '../consequences.ts'
 import { withInspector, withStore } from '../database.ts'
 import { formatDuration, parseDuration } from '../durations.ts'
 import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
-import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
 /** Maximum number of rows of each kind per statement. Keeps other statements from having to wait long. */
 const PURGE_LIMIT = 1000

@@ -1,6 +1,6 @@
 import { type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { codeBlock } from '../views/copyable.ts'
+import { codeBlock } from '../views/elements.ts'
 
 /** An API call. */
 export interface ExampleCall {

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { badge, type Tone } from '../views/badge.ts'
+import { badge, type Tone } from '../views/elements.ts'
 
 /** All delivery states, in the filter's order. */
 export const DELIVERY_STATES = ['failed', 'pending', 'sending', 'delivered', 'skipped', 'cancelled'] as const

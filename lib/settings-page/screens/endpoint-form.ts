@@ -6,12 +6,16 @@ import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { alreadyMade } from '../views/already-made.ts'
-import { type Compared, comparison } from '../views/comparison.ts'
-import { codeBlock, secretField } from '../views/copyable.ts'
+import {
+  alreadyMade,
+  buttonLink,
+  type Compared,
+  codeBlock,
+  comparison,
+  notice,
+  secretField,
+} from '../views/elements.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
-import { buttonLink } from '../views/link.ts'
-import { notice } from '../views/notice.ts'
 import {
   choicesOf,
   choiceText,

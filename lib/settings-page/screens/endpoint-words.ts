@@ -3,7 +3,7 @@ import type { ResolvedAccess } from '../access.ts'
 import type { Context } from '../context.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { badge } from '../views/badge.ts'
+import { badge } from '../views/elements.ts'
 
 /** Returns the endpoint in the request's path. @throws `BusinessApiError` with code `not_found` */
 export function endpointOf({ settings, access, params }: Context): Promise<WebhookEndpoint> {

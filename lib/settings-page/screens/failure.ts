@@ -10,7 +10,7 @@ import {
 import { Refusal, toRefusal } from '../../http/refusal.ts'
 import type { Frame, ScreenPage } from '../context.ts'
 import { html } from '../html.ts'
-import { notice } from '../views/notice.ts'
+import { notice } from '../views/elements.ts'
 
 /** A failed request. */
 export interface FailedRequest {

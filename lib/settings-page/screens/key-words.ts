@@ -5,7 +5,7 @@ import { capital } from '../../resources/route.ts'
 import type { Context } from '../context.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { badge } from '../views/badge.ts'
+import { badge } from '../views/elements.ts'
 
 // Texts about keys and scopes.
 

@@ -4,14 +4,19 @@ import { Refusal } from '../../http/refusal.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { textOf } from '../form-values.ts'
 import { html } from '../html.ts'
-import { alreadyMade } from '../views/already-made.ts'
-import { comparison } from '../views/comparison.ts'
 import { confirmationPage } from '../views/confirmation.ts'
-import { copyableId } from '../views/copyable.ts'
-import { facts } from '../views/facts.ts'
+import {
+  alreadyMade,
+  buttonLink,
+  comparison,
+  copyableId,
+  empty,
+  facts,
+  notice,
+  questionLink,
+  quietLink,
+} from '../views/elements.ts'
 import { form, input, type Problems, problemSummary, radios } from '../views/form.ts'
-import { buttonLink, questionLink, quietLink } from '../views/link.ts'
-import { empty, notice } from '../views/notice.ts'
 import { lines } from '../views/table.ts'
 import { auditOf } from './audit.ts'
 import { BEYOND_GRANT } from './failure.ts'

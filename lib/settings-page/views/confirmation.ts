@@ -1,7 +1,7 @@
 import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
+import { buttonLink } from './elements.ts'
 import { form } from './form.ts'
-import { buttonLink } from './link.ts'
 
 /** A confirmation of an action that can't be undone. */
 export interface Confirmation {

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { attributes, type Content, type Html, html } from '../html.ts'
+import { buttonLink } from './elements.ts'
 import { form } from './form.ts'
-import { buttonLink } from './link.ts'
 
 /** The progress of an action that takes several requests. */
 export interface Progress {
