@@ -8,8 +8,17 @@ import { parseRange } from '../webhooks/address-ranges.ts'
 import { CHOICES, type EndpointChoices } from '../webhooks/endpoint-choices.ts'
 import { parseDuration, parsePast } from './durations.ts'
 import { UsageError } from './failure.ts'
-import * as flag from './flags.ts'
-import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
+import {
+  choice,
+  type Flag,
+  orVariable,
+  parsed,
+  parseWhole,
+  required,
+  text,
+  toggle,
+  type Values,
+} from './flags.ts'
 
 // Shared flags
 
@@ -186,11 +195,11 @@ export function refuseRecent(ageMs: number, isAllowed: boolean, source: string):
 
 /** Flags for filtering deliveries. */
 export const FILTER_FLAGS = {
-  endpoint: flag.text('ID', 'only to this endpoint'),
-  subject: flag.text('ID', 'only about this record, for example an invoice'),
+  endpoint: text('ID', 'only to this endpoint'),
+  subject: text('ID', 'only about this record, for example an invoice'),
   type: eventTypeFlag('only of this event type'),
-  since: flag.parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
-  until: flag.parsed('WHEN', 'created before', parsePast),
+  since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
+  until: parsed('WHEN', 'created before', parsePast),
 }
 
 /**
@@ -198,7 +207,7 @@ export const FILTER_FLAGS = {
  *
  * @throws `UsageError` if the period is empty
  */
-export function readDeliveryFilter(flags: flag.Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
+export function readDeliveryFilter(flags: Values<typeof FILTER_FLAGS>): RecoveryFilter<string> {
   const { endpoint: endpointId, subject: subjectId, ...filter } = flags
   const { since, until } = filter
   if (since && until && until <= since) throw new UsageError('Pass an --until that is later than --since')

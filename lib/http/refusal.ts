@@ -32,54 +32,51 @@ export class Refusal extends Error {
 
 /** Every error response in the API, with its message. Five are from the spec, the rest are our own. */
 export const refusals = {
-  malformed: (what: string): Refusal => new Refusal(400, what),
-  noKey: (): Refusal =>
+  malformed: (what: string) => new Refusal(400, what),
+  noKey: () =>
     new Refusal(401, 'No API key was sent: send Authorization: Bearer and the API key', {
       'WWW-Authenticate': 'Bearer realm="api"',
     }),
-  invalidKey: (): Refusal =>
+  invalidKey: () =>
     new Refusal(401, 'Invalid, revoked or expired API key', {
       'WWW-Authenticate': 'Bearer realm="api", error="invalid_token"',
     }),
-  forbidden: (scope: string): Refusal =>
+  forbidden: (scope: string) =>
     new Refusal(403, `API key lacks the required scope ${scope}`, {
       'WWW-Authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
     }),
-  notFound: (what: string): Refusal => new Refusal(404, what),
-  noBusiness: (): Refusal =>
+  notFound: (what: string) => new Refusal(404, what),
+  noBusiness: () =>
     new Refusal(404, 'Business not found: the organization has no business with this businessId'),
-  wrongMethod: (allow: string): Refusal =>
-    new Refusal(405, `Method not allowed: use ${allow}`, { Allow: allow }),
-  inProgress: (): Refusal =>
+  wrongMethod: (allow: string) => new Refusal(405, `Method not allowed: use ${allow}`, { Allow: allow }),
+  inProgress: () =>
     new Refusal(409, 'A request with this Idempotency-Key is still in progress', { 'Retry-After': '1' }),
-  tooLarge: (maxBytes: number): Refusal => new Refusal(413, `Request body is larger than ${maxBytes} bytes`),
-  unsupported: (what: string): Refusal => new Refusal(415, what),
-  empty: (): Refusal => new Refusal(400, 'Request body is empty: send a JSON object'),
-  notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
-  wrongMediaType: (expected = 'application/json'): Refusal =>
-    new Refusal(415, `Content-Type must be ${expected}`),
-  invalid: (what: string): Refusal => new Refusal(422, what),
-  invalidLimit: (max: number): Refusal =>
+  tooLarge: (maxBytes: number) => new Refusal(413, `Request body is larger than ${maxBytes} bytes`),
+  unsupported: (what: string) => new Refusal(415, what),
+  empty: () => new Refusal(400, 'Request body is empty: send a JSON object'),
+  notJson: () => new Refusal(400, 'Request body is not valid JSON'),
+  wrongMediaType: (expected = 'application/json') => new Refusal(415, `Content-Type must be ${expected}`),
+  invalid: (what: string) => new Refusal(422, what),
+  invalidLimit: (max: number) =>
     new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
-  invalidBefore: (ids: string | RegExp): Refusal =>
+  invalidBefore: (ids: string | RegExp) =>
     new Refusal(
       422,
       `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as in the Link header of a response'}`,
     ),
-  invalidSince: (): Refusal =>
+  invalidSince: () =>
     new Refusal(
       422,
       'Validation failed: updatedSince must be one Sync-Token of an earlier response, or one time in ISO 8601 with a time zone, ' +
         'as 2026-03-14T09:26:53.589Z',
     ),
-  beforeAndSince: (): Refusal =>
+  beforeAndSince: () =>
     new Refusal(
       422,
       'Validation failed: before and updatedSince cannot be used together; follow the Link header of each response',
     ),
-  notSynced: (): Refusal =>
-    new Refusal(422, 'Validation failed: this list has no updatedSince; use limit and before'),
-  foreignParameter: (name: string, ours: string): Refusal =>
+  notSynced: () => new Refusal(422, 'Validation failed: this list has no updatedSince; use limit and before'),
+  foreignParameter: (name: string, ours: string) =>
     new Refusal(
       422,
       `Validation failed: ${name} is not a parameter of this list; ` +
@@ -87,29 +84,27 @@ export const refusals = {
           ? 'the size of a page is limit'
           : 'follow the Link header of each response, which continues with before'),
     ),
-  unstorable: (): Refusal =>
+  unstorable: () =>
     new Refusal(
       422,
       'Validation failed: strings must not contain NUL or a lone surrogate, and values must not be nested too deeply',
     ),
-  noIdempotency: (): Refusal =>
+  noIdempotency: () =>
     new Refusal(
       422,
       'Validation failed: this operation takes no Idempotency-Key, because it cannot be repeated safely',
     ),
-  keyReused: (): Refusal =>
-    new Refusal(422, 'Idempotency-Key was already used with a different request body'),
-  limited: (retryAfterMs: number): Refusal =>
+  keyReused: () => new Refusal(422, 'Idempotency-Key was already used with a different request body'),
+  limited: (retryAfterMs: number) =>
     new Refusal(429, 'Rate limit exceeded', {
       'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
     }),
-  slowBody: (): Refusal => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
-  unknownCoding: (): Refusal =>
+  slowBody: () => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
+  unknownCoding: () =>
     new Refusal(501, 'Transfer-Encoding other than chunked is not supported: send the body as it is'),
-  brokenRule: (): Refusal =>
-    new Refusal(422, 'Validation failed: a value violates a constraint of the database'),
-  internal: (): Refusal => new Refusal(500, 'Internal error'),
-  unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
+  brokenRule: () => new Refusal(422, 'Validation failed: a value violates a constraint of the database'),
+  internal: () => new Refusal(500, 'Internal error'),
+  unavailable: () => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const
 
 /**

@@ -1,3 +1,4 @@
+import type { Fragment, ISql } from 'postgres'
 import type { Installation } from '../../webhooks/installation.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
@@ -125,8 +126,11 @@ export function createInspector(url: string): Inspector {
     createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
   const quick = open(QUICK_TIMEOUT_MS)
-  const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
-    JSON.parse((await database.row(build))[0] ?? 'null')
+  /** Reads the JSON that a query returns in its only row. */
+  async function read<Answer>(build: (sql: ISql) => Fragment): Promise<Answer> {
+    const [json] = await database.row((sql, mark) => sql`select (${build(sql)})::text, ${mark}`)
+    return JSON.parse(json ?? 'null')
+  }
 
   return {
     schema: () => readSchemaState(quick.row),
@@ -142,132 +146,121 @@ export function createInspector(url: string): Inspector {
 
     counts: () =>
       read(
-        (sql, mark) => sql`
-          select
-            pg_catalog.json_build_object(
-              'endpoints', (
-                select pg_catalog.json_build_object(
-                  'enabled', count(*) filter (where state = 'enabled'),
-                  'paused', count(*) filter (where state = 'paused'),
-                  'disabled', count(*) filter (where state = 'disabled'),
-                  'failing', count(*) filter (where state in ('enabled', 'paused') and failures > 0)
-                )
-                from business_api.webhook_endpoints
-              ),
-              'apiKeys', (
-                select pg_catalog.json_build_object(
-                  'active', count(*) filter (where not is_revoked and not is_expired),
-                  'expired', count(*) filter (where not is_revoked and is_expired),
-                  'revoked', count(*) filter (where is_revoked)
-                )
-                from business_api.api_keys, lateral (
-                  select
-                    coalesce(revoked_at <= now(), false) as is_revoked,
-                    coalesce(expires_at <= now(), false) as is_expired
-                ) as judged
-              ),
-              'recoverable', (
-                select count(*) from (
-                  select 1 from business_api.finished_deliveries
-                  where state in ('failed', 'skipped')
-                  -- The order of the index for these deliveries: without it, few of them cost a scan of the table.
-                  order by organization_id, state, endpoint_id, id limit ${QUEUE_COUNT_MAX + 1}::int
-                ) as counted
+        (sql) => sql`
+          select pg_catalog.json_build_object(
+            'endpoints', (
+              select pg_catalog.json_build_object(
+                'enabled', count(*) filter (where state = 'enabled'),
+                'paused', count(*) filter (where state = 'paused'),
+                'disabled', count(*) filter (where state = 'disabled'),
+                'failing', count(*) filter (where state in ('enabled', 'paused') and failures > 0)
               )
-            )::text,
-            ${mark}`,
+              from business_api.webhook_endpoints
+            ),
+            'apiKeys', (
+              select pg_catalog.json_build_object(
+                'active', count(*) filter (where not is_revoked and not is_expired),
+                'expired', count(*) filter (where not is_revoked and is_expired),
+                'revoked', count(*) filter (where is_revoked)
+              )
+              from business_api.api_keys, lateral (
+                select
+                  coalesce(revoked_at <= now(), false) as is_revoked,
+                  coalesce(expires_at <= now(), false) as is_expired
+              ) as judged
+            ),
+            'recoverable', (
+              select count(*) from (
+                select 1 from business_api.finished_deliveries
+                where state in ('failed', 'skipped')
+                -- The order of the index for these deliveries: without it, few of them cost a scan of the table.
+                order by organization_id, state, endpoint_id, id limit ${QUEUE_COUNT_MAX + 1}::int
+              ) as counted
+            )
+          )`,
       ),
 
     backlog: () => countQueue(database, null),
 
     endedLeases: () =>
       read(
-        (sql, mark) => sql`
-          select
-            pg_catalog.json_build_object(
-              'count', count(*),
-              'oldestMs', coalesce(extract(epoch from now() - min(lease_until)) * 1000, 0)
-            )::text,
-            ${mark}
+        (sql) => sql`
+          select pg_catalog.json_build_object(
+            'count', count(*),
+            'oldestMs', coalesce(extract(epoch from now() - min(lease_until)) * 1000, 0)
+          )
           from business_api.open_deliveries where lease_until <= now()`,
       ),
 
     days: () =>
       read(
-        (sql, mark) => sql`
-          select
-            pg_catalog.json_build_object(
-              'aheadMs', extract(epoch from business_api.days_end(now()) - now()) * 1000,
-              'unlisted', coalesce((
-                select pg_catalog.json_agg(unlisted.name order by unlisted.begins_at) from (
-                  select d.name, min(d.begins_at) as begins_at from business_api.unlisted_days() as d
-                  group by d.name order by 2 limit 100
-                ) as unlisted
-              ), '[]'),
-              'incomplete', coalesce((
-                select pg_catalog.json_agg(incomplete.name order by incomplete.begins) from (
-                  select d.name, d.begins from business_api.event_days d
-                  where d.organization_id = '' and d.dropped_at is null
-                    and exists (
-                      select 1 from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as parent
-                      where not exists (
-                        select 1 from pg_catalog.pg_inherits i
-                        where i.inhparent = pg_catalog.to_regclass('business_api.' || parent)
-                          and i.inhrelid = pg_catalog.to_regclass('business_api.' || parent || '_' || d.name)
-                      )
+        (sql) => sql`
+          select pg_catalog.json_build_object(
+            'aheadMs', extract(epoch from business_api.days_end(now()) - now()) * 1000,
+            'unlisted', coalesce((
+              select pg_catalog.json_agg(unlisted.name order by unlisted.begins_at) from (
+                select d.name, min(d.begins_at) as begins_at from business_api.unlisted_days() as d
+                group by d.name order by 2 limit 100
+              ) as unlisted
+            ), '[]'),
+            'incomplete', coalesce((
+              select pg_catalog.json_agg(incomplete.name order by incomplete.begins) from (
+                select d.name, d.begins from business_api.event_days d
+                where d.organization_id = '' and d.dropped_at is null
+                  and exists (
+                    select 1 from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as parent
+                    where not exists (
+                      select 1 from pg_catalog.pg_inherits i
+                      where i.inhparent = pg_catalog.to_regclass('business_api.' || parent)
+                        and i.inhrelid = pg_catalog.to_regclass('business_api.' || parent || '_' || d.name)
                     )
-                  order by d.begins limit 100
-                ) as incomplete
-              ), '[]')
-            )::text,
-            ${mark}`,
+                  )
+                order by d.begins limit 100
+              ) as incomplete
+            ), '[]')
+          )`,
       ),
 
     retention: () => readRetention(database),
 
     installation: () =>
       read(
-        (sql, mark) => sql`
-          select (
-            select pg_catalog.json_build_object(
-              'name', i.name, 'isMoved', i.identity <> business_api.database_identity()
-            ) from business_api.installation i where i.organization_id = ''
-          )::text, ${mark}`,
+        (sql) => sql`
+          select pg_catalog.json_build_object('name', i.name, 'isMoved', i.identity <> business_api.database_identity())
+          from business_api.installation i where i.organization_id = ''`,
       ),
 
     misplaced: () =>
       read(
-        (sql, mark) => sql`
+        (sql) => sql`
           with own as (
             select * from business_api.shard_places where organization_id = '' order by version desc limit 1
           ), place as (
             select distinct on (organization_id) * from business_api.shard_places
             where organization_id <> '' order by organization_id, version desc
           )
-          select
-            pg_catalog.json_build_object(
-              'moving', (select count(*) from place where version % 2 = 1),
-              'left', (
-                select count(*) from place where version % 2 = 0 and not is_here and (
-                  exists (select from business_api.api_keys k where k.organization_id = place.organization_id)
-                  or exists (select from business_api.businesses b where b.organization_id = place.organization_id)
-                  or exists (select from business_api.events e where e.organization_id = place.organization_id)
-                )
-              ),
-              'foreign', (
-                select count(distinct k.organization_id) from business_api.api_keys k, own
-                where not exists (select from place where place.organization_id = k.organization_id)
-                  and own.slots[(((hashtextextended(k.organization_id, 8816678312871386365) & 1023) + 227)::int & 1023) + 1]
-                    <> own.name
+          select pg_catalog.json_build_object(
+            'moving', (select count(*) from place where version % 2 = 1),
+            'left', (
+              select count(*) from place where version % 2 = 0 and not is_here and (
+                exists (select from business_api.api_keys k where k.organization_id = place.organization_id)
+                or exists (select from business_api.businesses b where b.organization_id = place.organization_id)
+                or exists (select from business_api.events e where e.organization_id = place.organization_id)
               )
-            )::text,
-            ${mark}`,
+            ),
+            'foreign', (
+              select count(distinct k.organization_id) from business_api.api_keys k, own
+              where not exists (select from place where place.organization_id = k.organization_id)
+                and own.slots[(((hashtextextended(k.organization_id, 8816678312871386365) & 1023) + 227)::int & 1023) + 1]
+                  <> own.name
+            )
+          )`,
       ),
 
     keyPrefixes: () =>
       read(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_object_agg(prefix, keys), '{}')::text, ${mark} from (
+        (sql) => sql`
+          select coalesce(pg_catalog.json_object_agg(prefix, keys), '{}') from (
             select case when prefix ~ '^[a-z][a-z0-9]{0,15}_live_$' then prefix else '' end as prefix, count(*) as keys
             from business_api.api_keys
             where coalesce(revoked_at > now(), true) and coalesce(expires_at > now(), true)
@@ -277,8 +270,8 @@ export function createInspector(url: string): Inspector {
 
     secrets: (limit) =>
       read(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        (sql) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]') from (
             select
               organization_id as "organizationId", id as "endpointId",
               header_names as "headerNames", sealed_headers as "sealedHeaders",
@@ -294,15 +287,13 @@ export function createInspector(url: string): Inspector {
 
     previewPurge: (eventsAfterMs, max) =>
       read(
-        (sql, mark) => sql`
-          select
-            pg_catalog.json_build_object(
-              'events', count(*) filter (where unsent = 0),
-              'organizations', count(distinct organization_id) filter (where unsent = 0),
-              'failed', coalesce(sum(failed) filter (where unsent = 0), 0),
-              'isPartial', count(*) = ${max}::int
-            )::text,
-            ${mark}
+        (sql) => sql`
+          select pg_catalog.json_build_object(
+            'events', count(*) filter (where unsent = 0),
+            'organizations', count(distinct organization_id) filter (where unsent = 0),
+            'failed', coalesce(sum(failed) filter (where unsent = 0), 0),
+            'isPartial', count(*) = ${max}::int
+          )
           from (
             select event.organization_id, delivered.unsent, delivered.failed
             from business_api.events event, lateral (
