@@ -98,7 +98,7 @@ export interface DeliveryProgress {
   attemptsBefore: number
   reason: string | null
   finishedAt: number | null
-  /** The current claim if the delivery is being sent, otherwise `null`. */
+  /** The current claim if the delivery is sending, otherwise `null`. */
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
@@ -143,7 +143,7 @@ export interface Memory {
   remove(id: string): void
   /** Key owners by digest. This is the only lookup that doesn't start with an organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: StoredApiKey }>
-  /** Deliveries that are being sent, across all organizations, in claim order. */
+  /** Sending deliveries across all organizations, in claim order. */
   readonly sending: Set<StoredDelivery>
   /** Changes a delivery and moves it to the collection for the new state (pending, sending or none). */
   move(delivery: StoredDelivery, changes: Partial<DeliveryProgress>): void

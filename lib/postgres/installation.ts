@@ -7,7 +7,7 @@ import { callFor } from './statements/statement.ts'
 /** The result of cancelling one batch of pending deliveries. */
 export interface CancelledPart {
   readonly cancelled: number
-  /** Number of deliveries that couldn't be cancelled because they were being sent. */
+  /** Number of deliveries that couldn't be cancelled because they were sending. */
   readonly sending: number
 }
 
@@ -16,7 +16,7 @@ export interface PostgresInstallation extends InstallationStore {
   /** Makes the database part of the installation `name`, or an unnamed one if `null`. */
   adopt(name: string | null): Promise<Installation>
   /**
-   * Cancels pending deliveries across organizations in batches, except for those being sent. Pauses after each batch
+   * Cancels pending deliveries across organizations in batches, except for sending ones. Pauses after each batch
    * for as long as the batch took.
    *
    * @param entry the audit entry. Each organization gets one, with the number of deliveries as `cancelled`

@@ -114,9 +114,10 @@ function readReference(document: Document): Reference {
         scope: raw['x-required-scope'] ?? null,
         parameters: raw.parameters?.map(follow) ?? [],
         body: raw.requestBody?.content?.['application/json'] ?? null,
-        answers: Object.entries(raw.responses ?? {}).map(
-          ([status, answer]) => [status, follow(answer)] as const,
-        ),
+        // As text, because objects have integers such as 410 before 2XX.
+        answers: Object.entries(raw.responses ?? {})
+          .map(([status, answer]) => [status, follow(answer)] as const)
+          .toSorted(([one], [other]) => (one < other ? -1 : 1)),
       })),
     )
   }

@@ -85,7 +85,7 @@ export interface DeliverySettings<Type extends string = EventType> {
    * event id stays the same. If the endpoint is paused, rate limited or backing off, the delivery is sent after that.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
-   * if the delivery is already due or being sent, or if its endpoint was removed
+   * if the delivery is already due or sending, or if its endpoint was removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
@@ -117,7 +117,7 @@ export interface DeliverySettings<Type extends string = EventType> {
    * Cancels a pending delivery, even one that is backing off or whose endpoint is paused.
    *
    * @throws `BusinessApiError` with code `not_found` if the organization has no delivery with this id, `invalid_state`
-   * if the delivery is finished or being sent. In-flight attempts can't be stopped
+   * if the delivery is finished or sending. In-flight attempts can't be stopped
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }

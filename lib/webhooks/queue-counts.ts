@@ -9,7 +9,7 @@ export interface QueueTarget {
  * Number of unfinished and failed deliveries. Counts are exact up to {@link QUEUE_COUNT_MAX}. Counting stops after
  * that, so 10,001 means "more", and counting a million due deliveries is as cheap as counting ten thousand. With over
  * 30,000 deliveries and 1,000 endpoints, a store may undercount and miss the oldest delivery. For retries and
- * deliveries being sent, a store may only look at the 10,000 that are due soonest. Some of those may belong to disabled
+ * sending deliveries, a store may only look at the 10,000 that are due soonest. Some of those may belong to disabled
  * endpoints or other organizations, so the counts can be too low.
  */
 export interface QueueCounts {

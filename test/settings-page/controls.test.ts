@@ -120,10 +120,10 @@ test('POST /endpoints/:id/backfill sends an event for each record, in parts, and
   const first = await under.submit(`/endpoints/${id}/backfill`, { type: 'client.created' })
   assert.match(
     first.words,
-    /Backfill in progress .*2,500 of 2,501 resources checked · 2,500 events queued.*Continue/,
+    /Backfill in progress .*2,500 of 2,501 resources processed · 2,500 events queued.*Continue/,
   )
   const second = await under.post(`/endpoints/${id}/backfill`, hiddenOf(first))
-  assert.match(second.words, /Backfill complete .*2,501 events queued 2,501 resources checked/)
+  assert.match(second.words, /Backfill complete .*2,501 events queued 2,501 resources processed/)
   assert.equal((await claim(under.store, ORGANIZATION)).length, 2501)
   await under.settings.endpoints.pause(ORGANIZATION, id)
   const paused = await under.submit(`/endpoints/${id}/backfill`, { type: 'client.created' })

@@ -194,7 +194,7 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
   assert.match(
     question.words,
-    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the filters of the list\./,
+    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the list's filters\./,
   )
   const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
   assert.equal(status, 200)

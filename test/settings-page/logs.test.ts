@@ -26,7 +26,7 @@ test('GET /events finds the events of a record and of a type, also those that no
   assert.match(one.text, /<td><a href="[^"]*\/events\?record=inv_1">Invoice <code>inv_1<\/code><\/a>/)
   assert.match(
     words,
-    /Resource Invoice inv_1 Payload \{ "id": "evt_.*"invoiceId": "inv_1".*Not sent to any endpoint\./,
+    /Resource Invoice inv_1 Copy Payload \{ "id": "evt_.*"invoiceId": "inv_1".*Not sent to any endpoint\./,
   )
   assert.equal((await under.get('/events?type=project.completed')).text.match(/<th scope="row">/g)?.length, 1)
   assert.match(
@@ -95,7 +95,7 @@ test('a delivery names its record, with a link to the events of that record', as
   const delivery = await under.get(path)
   assert.match(
     delivery.text,
-    /<dt>Resource<\/dt><dd><a href="[^"]*\/events\?record=proj_1">Project <code>proj_1<\/code><\/a>/,
+    /<dt>Resource<\/dt><dd><span class="ba-id"><a href="[^"]*\/events\?record=proj_1">Project <code>proj_1<\/code><\/a>/,
   )
 })
 

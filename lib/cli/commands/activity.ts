@@ -13,7 +13,7 @@ export const activity: Command = defineCommand({
   name: 'activity',
   summary: "shows an organization's deliveries and attempts by time and endpoint",
   about:
-    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Endpoints with problems come first. The durations p50 and p95 are estimates: the true value is between half and double.',
+    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Pending and failed deliveries are those of this moment. Endpoints with problems come first. The durations p50 and p95 are estimates: the true value is between half and double.',
   flags: {
     organization,
     endpoint: text('ID', 'only of this endpoint'),
@@ -45,9 +45,9 @@ function describeActivity({ totals, series, endpoints, ...rest }: Activity, widt
     ['Failed', formatCount(totals.failed)],
     ['Attempts', [formatCount(totals.attempts), ...results.map(formatResult)].join(', ')],
     ['Response time', totals.p50Ms === null ? null : formatDurations(totals)],
-    ['Pending now', formatBounded(rest.pendingNow)],
-    ['Failed now', formatBounded(rest.failedNow)],
-    ['API keys in use', formatCount(rest.apiKeysInUse)],
+    ['Pending deliveries', formatBounded(rest.pendingNow)],
+    ['Failed deliveries', formatBounded(rest.failedNow)],
+    ['API keys used', formatCount(rest.apiKeysInUse)],
     ['Delivered over time', sparkline(series.map(({ delivered }) => delivered))],
     ['Failed over time', totals.failed === 0 ? null : sparkline(series.map(({ failed }) => failed))],
   ] as const

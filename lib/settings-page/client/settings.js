@@ -61,14 +61,16 @@ function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
   const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
+  const isCell = time.closest('td') !== null
+  const ago = relative(at, lang, isCell ? 'narrow' : 'long')
   // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
   if (time.closest('.ba-log')) time.textContent = exact
-  else if (time.closest('td')) time.textContent = relative(at, lang, 'narrow')
-  else time.textContent = [exact, relative(at, lang, 'long')].join(' · ')
+  else if (isCell) time.textContent = ago ?? at.toLocaleDateString(lang, { dateStyle: 'medium' })
+  else time.textContent = [exact, ago].filter(Boolean).join(' · ')
 }
 
-/** @type {(at: Date, lang: string | undefined, style: 'narrow' | 'long') => string} */
+/** Returns `undefined` for a time more than 14 days away. @type {(at: Date, lang: string | undefined, style: 'narrow' | 'long') => string | undefined} */
 function relative(at, lang, style) {
   const seconds = (at.getTime() - Date.now()) / 1000
   const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto', style })
@@ -77,7 +79,6 @@ function relative(at, lang, style) {
   if (size < 3600) return format.format(Math.round(seconds / 60), 'minute')
   if (size < 86_400) return format.format(Math.round(seconds / 3600), 'hour')
   if (size < 14 * 86_400) return format.format(Math.round(seconds / 86_400), 'day')
-  return at.toLocaleDateString(lang, { dateStyle: 'medium' })
 }
 
 // --- Copying ---
@@ -158,6 +159,7 @@ function show(text, url) {
   old.replaceWith(document.adoptNode(main))
   const nav = next.querySelector('.ba-nav')
   if (nav) document.querySelector('.ba-nav')?.replaceWith(document.adoptNode(nav))
+  revealSection()
   reads = 0
   enhance(document)
   const stop = all('[data-continue] a')[0]
@@ -170,6 +172,10 @@ function show(text, url) {
 /** Returns the URL without its fragment, because a link to a field of this page loads nothing. @type {() => string} */
 const address = () => location.pathname + location.search
 let shownAt = address()
+
+/** Scrolls a narrow navigation to the current section. @type {() => void} */
+const revealSection = () =>
+  document.querySelector('.ba-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 
 addEventListener('popstate', () => {
   if (address() !== shownAt) location.reload()
@@ -406,6 +412,6 @@ setInterval(async () => {
 }, TICK_MS)
 
 enhance(document)
-document.querySelector('.ba-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+revealSection()
 const first = all('[data-focus]').find((each) => !each.hidden)
 if (first) first.focus()

@@ -167,7 +167,7 @@ ${stackedChart(
     text: `${nameOf(at)}: ${isFailed ? t`${failed} failed` : t`${delivered} delivered`}`,
   }),
 )}
-<p class="ba-hint">${t`The error rate is the share of attempts that failed, including retries.`}</p>
+<p class="ba-hint">${t`The error rate is the percentage of attempts that failed, including retries.`}</p>
 ${
   hasAttempts
     ? html`<details><summary>${t`Show as table`}</summary>${table(title, columns, series.toReversed())}</details>`
@@ -204,12 +204,6 @@ ${lines<EndpointActivity>(
       isHeadShown: true,
       width: 'small',
       cell: (endpoint) => errorRate(context, endpoint),
-    },
-    {
-      head: t`Failed attempts`,
-      isHeadShown: true,
-      width: 'medium',
-      cell: (endpoint) => context.format.number(failuresOf(endpoint)),
     },
     { head: periodText(context), width: 'medium', cell: ({ series }) => sparkline(filled(activity, series)) },
   ],

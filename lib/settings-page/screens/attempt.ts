@@ -126,5 +126,5 @@ export function attemptFacts(
       ? null
       : [t`Redirects to`, html`${location} <span class="ba-hint">${t`(not followed)`}</span>`],
     [t`Duration`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
-  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`Response body`)}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not valid UTF-8. Unreadable bytes are shown as ${'\uFFFD'}.`}</p>`}`
+  ])}${bodyExcerpt !== '' && html`<details open><summary>${t`Response body`}</summary>${codeBlock(t, bodyExcerpt, t`Response body`)}</details>`}${bodyExcerpt.includes('\uFFFD') && html`<p class="ba-hint">${t`Not valid UTF-8. Unreadable bytes are shown as ${'\uFFFD'}.`}</p>`}`
 }

@@ -47,11 +47,11 @@ export const backfill = {
       const count = t.count(queued, '1 event queued', '{0} events queued')
       const content =
         next === null
-          ? html`${notice('good', count, html`<p>${t.count(done, '1 resource checked.', '{0} resources checked.')}</p>`)}
+          ? html`${notice('good', count, html`<p>${t.count(done, '1 resource processed.', '{0} resources processed.')}</p>`)}
 <p>${buttonLink(back, t`View endpoint`, 'main')}</p>`
           : continuation(context, {
               ...{ done, total, stop: back, action: link(`/endpoints/${endpoint.id}/backfill`) },
-              text: `${total > done ? t`${done} of ${total} resources checked` : t`${done} resources checked`} · ${count}`,
+              text: `${total > done ? t`${done} of ${total} resources processed` : t`${done} resources processed`} · ${count}`,
               hidden: { after: next, queued: String(queued) },
               fields: types.map((type) => html`<input type="hidden" name="type" value="${type}">`),
             })
@@ -95,10 +95,10 @@ function showForm(
   const offered = offeredFor(endpoint)
   const back = link(`/endpoints/${endpoint.id}`)
   const content = html`${message}
-<p class="ba-lead">${t`Send a created event for each resource that existed before this endpoint. Resources already sent are skipped, and new events are sent first.`}</p>
+<p class="ba-lead">${t`Send a .created event for each existing resource. Resources already sent are skipped, and new events are sent first.`}</p>
 ${
   offered.length === 0
-    ? html`<p>${t`This endpoint doesn't receive created events.`} ${buttonLink(back, t`Back`)}</p>`
+    ? html`<p>${t`This endpoint doesn't receive .created events.`} ${buttonLink(back, t`Back`)}</p>`
     : form(
         context,
         link(`/endpoints/${endpoint.id}/backfill`),

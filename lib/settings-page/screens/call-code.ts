@@ -98,7 +98,6 @@ function go(call: ExampleCall): string {
   return `package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -117,8 +116,9 @@ func main() {
 		panic(err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	fmt.Println(string(text), err)
+	if _, err := io.Copy(os.Stdout, response.Body); err != nil {
+		panic(err)
+	}
 }`
 }
 

@@ -109,7 +109,7 @@ const FIELDS: readonly FilterField<Filter, readonly WebhookEndpoint[]>[] = [
   },
   {
     name: 'type',
-    label: (t) => t`Type`,
+    label: (t) => t`Event type`,
     choices: ({ settings }) => eventTypes(settings.service).map((type) => ({ value: type, text: type })),
     read: (type, { settings }) => (eventTypes(settings.service).includes(type) ? [{ type }] : []),
   },
@@ -174,7 +174,7 @@ export function deliveryTable(
       { head: t`Status`, width: 'small', cell: (delivery) => deliveryState(t, delivery) },
       {
         head: t`Last response`,
-        ...(deliveries.some(isLater) && { width: 'medium' }),
+        ...(deliveries.some(isLater) && { width: endpoints === null ? 'large' : 'medium' }),
         cell: (delivery) => {
           const { state, dueAt, endpointId, lastStatus, lastError } = delivery
           const answer = lastStatus ?? (lastError === null ? '–' : errorText(t, lastError))

@@ -55,6 +55,7 @@ export const cancellation = {
       action: link(`/deliveries/${id}/cancel`),
       back: link(`/deliveries/${id}`),
       verb: t`Cancel delivery`,
+      dismiss: t`Don't cancel`,
     })
   },
 
@@ -90,7 +91,7 @@ async function showDelivery(
   message: Content,
 ): Promise<ScreenPage> {
   const { t, link, format, access, now } = context
-  const { id, eventId, endpointId, type, state, reason, dueAt, createdAt, finishedAt } = delivery
+  const { id, eventId, endpointId, subjectId, type, state, reason, dueAt, createdAt, finishedAt } = delivery
   const chosen = chosenAttempt(context, delivery)
   const endpoint = await findEndpoint(context, endpointId)
   const [url, changes] = await Promise.all([
@@ -110,15 +111,12 @@ ${liveRegion(
     [
       t`Endpoint`,
       endpoint !== null && access.can('endpoints:read')
-        ? copyableId(
-            t,
-            t`endpoint ID`,
-            endpointId,
-            html`<a href="${link(`/endpoints/${endpointId}`)}">${nameOf(endpoint)}</a>`,
-          )
+        ? html`<a href="${link(`/endpoints/${endpointId}`)}">${nameOf(endpoint)}</a>`
         : copyableId(t, t`endpoint ID`, endpointId),
     ],
-    delivery.subjectId === null ? null : [t`Resource`, recordLink(context, delivery.subjectId)],
+    subjectId === null
+      ? null
+      : [t`Resource`, copyableId(t, t`resource ID`, subjectId, recordLink(context, subjectId))],
     [
       t`Event ID`,
       copyableId(

@@ -33,9 +33,9 @@ export function endpointState(
   t: Texts,
   { state, failures }: Pick<WebhookEndpoint, 'state' | 'failures'>,
 ): Html {
-  if (state === 'paused') return badge('wait', t`Paused`)
-  if (state === 'disabled') return badge('bad', t`Disabled`)
-  return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
+  if (state === 'paused') return badge('quiet', t`Paused`)
+  if (state === 'disabled') return badge('quiet', t`Disabled`)
+  return failures > 0 ? badge('bad', t`Failing`) : badge('good', t`Enabled`)
 }
 
 /** Describes why an endpoint is disabled; empty if it isn't. */

@@ -8,7 +8,7 @@ import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Act, Context, Screen, ScreenPage } from '../context.ts'
 import { choiceOf } from '../form-values.ts'
 import { attributes, type Content, html } from '../html.ts'
-import { buttonLink, empty, facts, notice, questionLink } from '../views/elements.ts'
+import { buttonLink, copyableId, empty, facts, notice, questionLink } from '../views/elements.ts'
 import { buttonForm, form, select } from '../views/form.ts'
 import { activitySection, readActivity } from './activity.ts'
 import { attemptFacts } from './attempt.ts'
@@ -57,7 +57,7 @@ function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
       return { location: link(`/endpoints/${id}`, { done: verb }) }
     } catch (error) {
       if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
-      const text = t`No changes made: the endpoint's status has changed, as shown below.`
+      const text = t`Nothing was changed: the endpoint's status has changed, as shown below.`
       return {
         ...(await showEndpoint(context, await endpointOf(context), notice('wait', text))),
         status: 409,
@@ -98,6 +98,7 @@ ${facts([
       ],
   [t`Signing secret`, secretFacts],
   [t`Created`, format.time(createdAt)],
+  [t`Endpoint ID`, copyableId(t, t`endpoint ID`, id)],
 ])}
 <p class="ba-buttons">${
     mayWrite && [
@@ -142,7 +143,7 @@ function doneNotice({ query, t }: Context): Content {
     pause: t`Endpoint paused. Deliveries stay pending until you resume it.`,
     resume: t`Endpoint resumed. Pending deliveries are sent now.`,
     enable: t`Endpoint enabled. Skipped deliveries stay skipped until you resend them.`,
-    disable: t`Endpoint disabled. Its events are recorded and skipped.`,
+    disable: t`Endpoint disabled. New events are skipped.`,
   }
   const done = query.get('done') ?? ''
   return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')

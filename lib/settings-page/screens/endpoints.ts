@@ -34,7 +34,7 @@ ${
                 {
                   head: t`Error rate (24 h)`,
                   isHeadShown: true,
-                  width: 'small' as const,
+                  width: 'medium' as const,
                   cell: ({ id }: WebhookEndpoint) => errorRate(context, counted.get(id)),
                 },
               ]),

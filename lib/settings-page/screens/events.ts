@@ -5,7 +5,7 @@ import type { EventFilter } from '../../webhooks/event-log.ts'
 import type { Context, Screen, ScreenPage } from '../context.ts'
 import { isFiltered, readForeignId, textOf } from '../form-values.ts'
 import { type Content, exact, html } from '../html.ts'
-import { buttonLink, codeBlock, empty, facts, notice, pageLinks } from '../views/elements.ts'
+import { buttonLink, codeBlock, copyableId, empty, facts, notice, pageLinks } from '../views/elements.ts'
 import { form, select } from '../views/form.ts'
 import { lines } from '../views/table.ts'
 import { pretty } from './attempt.ts'
@@ -62,7 +62,7 @@ ${pageLinks(context, '/events', texts, before, next)}`
 const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
   {
     name: 'type',
-    label: (t) => t`Type`,
+    label: (t) => t`Event type`,
     choices: ({ settings }) => eventTypes(settings.service).map((type) => ({ value: type, text: type })),
     read: (type, { settings }) => (eventTypes(settings.service).includes(type) ? [{ type }] : []),
   },
@@ -118,9 +118,11 @@ async function showEvent(context: Context, message: Content): Promise<ScreenPage
   const offered = endpoints.filter(({ state }) => state !== 'disabled')
   const content = html`${message}
 ${facts([
-  [t`Event ID`, html`<code>${id}</code>`],
+  [t`Event ID`, copyableId(t, t`event ID`, id)],
   [t`Created`, format.time(createdAt)],
-  subjectId === null ? null : [t`Resource`, recordLink(context, subjectId)],
+  subjectId === null
+    ? null
+    : [t`Resource`, copyableId(t, t`resource ID`, subjectId, recordLink(context, subjectId))],
   onlyEndpointId === null ? null : [t`Backfill for`, only ? nameFor(access, only) : onlyEndpointId],
 ])}
 <h2>${t`Payload`}</h2>

@@ -32,7 +32,7 @@ export function showFailure(
     title,
     status,
     content: html`${notice('bad', text)}
-${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Retry`}</a></p>`}
+${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Try again`}</a></p>`}
 ${isKnown && html`<p><a href="${link('/')}">${t`Go to overview`}</a></p>`}
 ${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`,
   })
@@ -45,20 +45,20 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`
         status,
         t`Access denied`,
         error instanceof Refusal && error.message === 'another origin'
-          ? t`The form was sent from another site. Nothing was changed. Open this page again and retry.`
+          ? t`The form was sent from another site. Nothing was changed. Reload the page and try again.`
           : error instanceof Refusal && error.message === BEYOND_GRANT
-            ? t`This key has permissions that you can't grant. Nothing was changed. Ask your administrator.`
-            : t`You don't have permission to do this. Ask your administrator.`,
+            ? t`This key has permissions that you can't grant. Nothing was changed. Contact your administrator.`
+            : t`You don't have permission to do this. Contact your administrator.`,
       )
     case 404:
       return page(status, t`Page not found`, t`The page doesn't exist or was deleted.`)
     case 405:
-      return page(status, t`Method not allowed`, t`Open the page again and retry.`)
+      return page(status, t`Method not allowed`, t`Reload the page and try again.`)
     case 409:
       return page(
         status,
         t`Couldn't save changes`,
-        t`Someone else changed it in the meantime. Open the page again and retry.`,
+        t`It was changed in the meantime. Reload the page and try again.`,
       )
     case 413:
       return page(status, t`Form too large`, t`Nothing was changed.`)
@@ -69,16 +69,16 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`
         status,
         t`Temporarily unavailable`,
         method === 'POST' && isKnown
-          ? t`Your change may have been saved. Check before you retry.`
-          : t`Nothing was changed. Retry in a moment.`,
+          ? t`Your change may have been saved. Check before trying again.`
+          : t`Nothing was changed. Try again in a moment.`,
       )
     case 500:
       return page(
         status,
         t`Something went wrong`,
         method === 'POST' && isKnown
-          ? t`Your change may have been saved. Check before you retry.`
-          : t`Retry. If the problem persists, contact support with the request ID below.`,
+          ? t`Your change may have been saved. Check before trying again.`
+          : t`Try again. If the problem persists, contact support with the request ID below.`,
       )
     case 501:
       return page(

@@ -21,7 +21,7 @@ export function keyNameProblem(t: Texts, name: string): string | null {
 /** Renders a key's status as a badge. */
 export function keyState(t: Texts, key: ApiKey, now: number): Html {
   const end = endOfKey(key, now)
-  if (end === 'revoked') return badge('bad', t`Revoked`)
+  if (end === 'revoked') return badge('quiet', t`Revoked`)
   if (end === 'expired') return badge('quiet', t`Expired`)
   if (key.successorId !== null) return badge('wait', t`Replaced`)
   return badge('good', t`Active`)

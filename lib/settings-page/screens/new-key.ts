@@ -205,6 +205,6 @@ function scopeTable({ t, access }: Context, chosen: readonly KeyScope[]): Html {
         { name: 'scope', value: scope, id, checked: chosen.includes(scope) },
         html`<span class="ba-hidden">${text}: </span>${word}`,
       )
-    return html`<div class="ba-scope"><span aria-hidden="true">${text}</span>${box(read, t`read`, name === first ? 'scope' : null)}${box(write, t`write`, null)}</div>`
+    return html`<div class="ba-scope"><span aria-hidden="true">${text}</span>${box(read, t`Read`, name === first ? 'scope' : null)}${box(write, t`Write`, null)}</div>`
   })}</div>`
 }

@@ -91,7 +91,7 @@ export const recovery = {
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
   return endpoint !== undefined && !isFiltered(others)
     ? t`Only deliveries to this endpoint.`
-    : t`Only deliveries that match the filters of the list.`
+    : t`Only deliveries that match the list's filters.`
 }
 
 /** Returns a confirmation's hidden fields: the filter and the exact period. */

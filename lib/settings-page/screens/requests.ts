@@ -5,7 +5,7 @@ import type { Page } from '../../base/page.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readForeignId, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { badge, buttonLink, empty, facts, pageLinks, type Tone } from '../views/elements.ts'
+import { badge, buttonLink, copyableId, empty, facts, pageLinks, type Tone } from '../views/elements.ts'
 import { lines } from '../views/table.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
@@ -111,7 +111,7 @@ function requestFacts(context: Context, request: LoggedRequest): Content {
   const { id, at, keyId, keyName, method, route, path, status, durationMs, error, isReplay } = request
   const isLinked = access.can('keys:read') && readId(keyId) !== ''
   return facts([
-    [t`Request ID`, html`<code>${id}</code>`],
+    [t`Request ID`, copyableId(t, t`request ID`, id)],
     [t`Time`, format.time(at)],
     [t`Request`, html`<code>${method} ${path}</code>`],
     route === path ? null : [t`Route`, html`<code>${method} ${route}</code>`],
@@ -124,6 +124,5 @@ function requestFacts(context: Context, request: LoggedRequest): Content {
 }
 
 function statusBadge(status: number): Html {
-  const tones: Readonly<Record<number, Tone>> = { 2: 'good', 4: 'wait', 5: 'bad' }
-  return badge(tones[Math.floor(status / 100)] ?? 'quiet', String(status))
+  return badge(status < 400 ? 'good' : 'bad', String(status))
 }

@@ -11,19 +11,30 @@ export interface Confirmation {
   readonly consequences: readonly Content[]
   /** The path to which the form is submitted. */
   readonly action: string
-  /** The link of the Cancel button. */
+  /** The path of the page before. */
   readonly back: string
   /** The button's text: a verb and the subject. */
   readonly verb: string
+  /** The text of the link back. Defaults to `Cancel`. */
+  readonly dismiss?: string
   readonly hidden?: Readonly<Record<string, string>>
   /** If `true`, the button isn't styled as dangerous. Defaults to `false`. */
   readonly isSafe?: boolean
 }
 
-/** Renders a confirmation page. Cancel comes first in the tab order, and pressing Enter does nothing by default. */
+/** Renders a confirmation page. The link back comes first in the tab order, and pressing Enter does nothing by default. */
 export function confirmationPage(
   context: Context,
-  { title, consequences, action, back, verb, hidden = {}, isSafe = false }: Confirmation,
+  {
+    title,
+    consequences,
+    action,
+    back,
+    verb,
+    dismiss = context.t`Cancel`,
+    hidden = {},
+    isSafe = false,
+  }: Confirmation,
 ): ScreenPage {
   const content = html`<div class="ba-question">
 ${consequences.map(
@@ -34,7 +45,7 @@ ${consequences.map(
   action,
   hidden,
   null,
-  html`${buttonLink(back, context.t`Cancel`)}<button class="ba-button ba-button-${isSafe ? 'main' : 'danger'}">${verb}</button>`,
+  html`${buttonLink(back, dismiss)}<button class="ba-button ba-button-${isSafe ? 'main' : 'danger'}">${verb}</button>`,
 )}</div>`
   return { title, content }
 }
