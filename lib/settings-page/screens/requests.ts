@@ -5,7 +5,7 @@ import type { Page } from '../../base/page.ts'
 import type { Context, ScreenPage } from '../context.ts'
 import { isFiltered, readForeignId, readId } from '../form-values.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { badge, buttonLink, copyableId, empty, facts, pageLinks, type Tone } from '../views/elements.ts'
+import { badge, buttonLink, copyableId, empty, facts, pageLinks } from '../views/elements.ts'
 import { lines } from '../views/table.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
