@@ -50,7 +50,8 @@ const OWN_SCOPE = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*:(?:read|write)$
  */
 export function readScopes<Own extends ScopeOwner['scopes']>(given = [] as ScopeOwner['scopes'] as Own): Own {
   const seen = new Set<string>(SCOPES)
-  const areScopes = Array.isArray(given) && given.every((scope) => OWN_SCOPE.test(scope))
+  const isScope = (scope: unknown): boolean => typeof scope === 'string' && OWN_SCOPE.test(scope)
+  const areScopes = Array.isArray(given) && given.every(isScope)
   if (areScopes && given.every((scope) => seen.size < seen.add(scope).size))
     return Object.freeze([...given]) as never
   throw new TypeError(

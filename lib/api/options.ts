@@ -5,6 +5,7 @@ import {
   flag,
   isPlain,
   type OptionReaders,
+  printValue,
   type ReadBy,
   readEach,
   readFunction,
@@ -141,17 +142,18 @@ function readInfo(info: ApiInfo = {}): ApiInfo {
   return info
 }
 
-function readBasePath(basePath: string | undefined): string {
-  const path = basePath?.replace(/\/+$/, '') ?? ''
-  if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) {
-    throw new TypeError(`Option 'basePath' must be a path like '/platform': current value is '${path}'`)
-  }
-  return path
+function readBasePath(given = ''): string {
+  const path = typeof given === 'string' ? given.replace(/\/+$/, '') : null
+  if (path !== null && /^(\/[A-Za-z0-9._~-]+)*$/.test(path)) return path
+  throw new TypeError(
+    `Option 'basePath' must be a path like '/platform': current value is ${printValue(given)}`,
+  )
 }
 
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {
   if (scope !== 'shared' && scope !== 'process') {
-    throw new TypeError(`Option 'rateLimit.scope' must be 'shared' or 'process': current value is '${scope}'`)
+    const text = `current value is ${printValue(scope)}`
+    throw new TypeError(`Option 'rateLimit.scope' must be 'shared' or 'process': ${text}`)
   }
   return scope
 }
@@ -159,7 +161,7 @@ function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process'
 function readRequestLog(choice: RequestLogChoice | false = false): RequestLogChoice | null {
   if (choice === false || choice === 'all' || choice === 'errors') return choice || null
   if (isPlain(choice)) rejectUnknown(choice, { share: true }, 'requestLog.')
-  if (choice?.share >= 0 && choice.share <= 1) return choice
+  if (typeof choice?.share === 'number' && choice.share >= 0 && choice.share <= 1) return choice
   throw new TypeError("Option 'requestLog' must be false, 'all', 'errors', or { share } from 0 to 1")
 }
 

@@ -21,7 +21,7 @@ export function readWhole(
   if (value === undefined) return byDefault
   if (!Number.isInteger(value) || value < min || value > max) {
     throw new RangeError(
-      `Option '${name}' must be a whole number from ${min} to ${max}: current value is ${value}`,
+      `Option '${name}' must be a whole number from ${min} to ${max}: current value is ${printValue(value)}`,
     )
   }
   return value
@@ -36,7 +36,7 @@ export function readMatching(
 ): string {
   if (value === undefined) return byDefault
   if (typeof value !== 'string' || !pattern.test(value)) {
-    throw new TypeError(`Option '${name}' must match ${pattern}: current value is '${value}'`)
+    throw new TypeError(`Option '${name}' must match ${pattern}: current value is ${printValue(value)}`)
   }
   return value
 }
@@ -50,7 +50,7 @@ export function readMatching(
 export function readFlag(name: string, value: boolean | undefined, byDefault = false): boolean {
   if (value === undefined) return byDefault
   if (typeof value !== 'boolean') {
-    throw new TypeError(`Option '${name}' must be true or false: current value is ${JSON.stringify(value)}`)
+    throw new TypeError(`Option '${name}' must be true or false: current value is ${printValue(value)}`)
   }
   return value
 }
@@ -58,7 +58,15 @@ export function readFlag(name: string, value: boolean | undefined, byDefault = f
 /** Reads an optional function. @throws `TypeError` if the value is neither a function nor `undefined` */
 export function readFunction<Value>(name: string, value: Value): Value {
   if (value === undefined || typeof value === 'function') return value
-  throw new TypeError(`Option '${name}' must be a function: current value is ${JSON.stringify(value)}`)
+  throw new TypeError(`Option '${name}' must be a function: current value is ${printValue(value)}`)
+}
+
+/** Describes a value for an error message. Longer strings and objects could contain a secret, so they aren't shown. */
+export function printValue(value: unknown): string {
+  if (typeof value === 'string')
+    return value.length > 20 ? `a string of ${value.length} characters` : `'${value}'`
+  if (typeof value === 'symbol' || typeof value === 'function') return `a ${typeof value}`
+  return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }
 
 /** Reads the webhook header prefix, for example `X-SERVICE` for `X-SERVICE-Event-Id`. @throws `TypeError` */

@@ -2,6 +2,7 @@ import type { Logger } from '../base/log.ts'
 import {
   flag,
   type OptionReaders,
+  printValue,
   type ReadBy,
   readEach,
   readFunction,
@@ -142,7 +143,7 @@ export const INSTALLATION: RegExp = /^[!-~]{1,64}$/
 function readPositive(name: string, value: number): number {
   if (Number.isFinite(value) && value > 0) return value
   throw new RangeError(
-    `Option '${name}' must be a positive number of milliseconds: current value is ${value}`,
+    `Option '${name}' must be a positive number of milliseconds: current value is ${printValue(value)}`,
   )
 }
 
@@ -165,7 +166,9 @@ function readFailureLimit(limit: FailureLimit = { failures: 50, failingMs: 5 * D
 function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): ExpiryTimes {
   if (given === false) return { secretsWithinMs: null, apiKeysWithinMs: null }
   if (typeof given !== 'object' || given === null) {
-    throw new TypeError(`Option 'expiryNoticeMs' must be false or an object: current value is ${given}`)
+    throw new TypeError(
+      `Option 'expiryNoticeMs' must be false or an object: current value is ${printValue(given)}`,
+    )
   }
   rejectUnknown(given, { signingSecrets: true, apiKeys: true }, 'expiryNoticeMs.')
   const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
@@ -179,5 +182,7 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
 
 function readGrouping(given: 'grouped' | 'each' = 'grouped'): 'grouped' | 'each' {
   if (given === 'grouped' || given === 'each') return given
-  throw new TypeError(`Option 'deliveryNotices' must be 'grouped' or 'each': current value is ${given}`)
+  throw new TypeError(
+    `Option 'deliveryNotices' must be 'grouped' or 'each': current value is ${printValue(given)}`,
+  )
 }

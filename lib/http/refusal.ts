@@ -1,5 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
+import { printValue } from '../base/options.ts'
 
 /**
  * Ends a request with an error response. The caller receives the message unchanged. You can throw it in your own
@@ -18,7 +19,9 @@ export class Refusal extends Error {
   constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message)
     if (!Number.isInteger(status) || status < 400 || status > 599)
-      throw new RangeError(`Cannot refuse a request because ${status} is not a status from 400 to 599`)
+      throw new RangeError(
+        `Cannot refuse a request because ${printValue(status)} is not a status from 400 to 599`,
+      )
     if (typeof message !== 'string' || message === '')
       throw new TypeError('Cannot refuse a request because the message is empty')
     for (const [name, value] of Object.entries(headers)) {

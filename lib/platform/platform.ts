@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { defineCall } from '../base/host-input.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { type Names, printValue, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { RecordStore, TransactionStore } from '../business-store.ts'
@@ -183,7 +183,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
     if (/^[A-Z]{3}$/.test(code) && Number.isInteger(value) && value >= 0 && value <= 4) continue
     throw new RangeError(
       "Option 'currencyDecimals' must give codes of three capital letters 0 to 4 decimals: " +
-        `current value for '${code}' is ${value}`,
+        `current value for '${code}' is ${printValue(value)}`,
     )
   }
   return (currency) => decimals.get(currency) ?? minorUnits(currency)

@@ -1,4 +1,4 @@
-import { readWhole, rejectUnknown } from '../base/options.ts'
+import { printValue, readWhole, rejectUnknown } from '../base/options.ts'
 import { VERSION } from '../base/version.ts'
 import {
   DESTINATION_NAMES,
@@ -70,10 +70,9 @@ export function readSenderOptions(options: WebhookSenderOptions): ResolvedSender
 }
 
 function readUserAgent(userAgent = `business-api-kit/${VERSION} (webhooks)`): string {
-  if (/^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
-  throw new TypeError(
-    `Option 'userAgent' must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
-  )
+  if (typeof userAgent === 'string' && /^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
+  const text = `current value is ${printValue(userAgent)}`
+  throw new TypeError(`Option 'userAgent' must be 1 to 256 visible ASCII characters: ${text}`)
 }
 
 function readAuthorities(ca: string | readonly string[] | undefined): string[] | undefined {

@@ -1,5 +1,5 @@
 import { type LookupAddress, NODATA } from 'node:dns'
-import { type Names, readFlag } from '../base/options.ts'
+import { type Names, printValue, readFlag } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, lookUp, publicLookup } from './dns-lookup.ts'
@@ -79,7 +79,7 @@ export function readDestinationOptions(options: DestinationOptions): Required<De
 function readRanges(ranges: readonly string[] = []): AddressRange[] {
   const action = "Option 'refuseAddresses' must be"
   if (!Array.isArray(ranges))
-    throw new TypeError(`${action} a list of address ranges: current value is ${ranges}`)
+    throw new TypeError(`${action} a list of address ranges: current value is ${printValue(ranges)}`)
   return ranges.map((text: unknown) => {
     const range = typeof text === 'string' ? parseRange(text, 'refused by the host') : undefined
     if (range) return range

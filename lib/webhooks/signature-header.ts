@@ -1,4 +1,4 @@
-import { type Names, rejectUnknown } from '../base/options.ts'
+import { type Names, printValue, rejectUnknown } from '../base/options.ts'
 import {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,
@@ -104,7 +104,13 @@ interface SignatureHeader {
 }
 
 function parseHeader(header: string | readonly string[] | null | undefined): SignatureHeader {
-  const [value, ...others] = typeof header === 'string' ? [header] : (header ?? [])
+  const values = [header ?? []].flat()
+  if (!values.every((value) => typeof value === 'string')) {
+    throw new TypeError(
+      'Cannot verify a webhook because the signature header is not a string: pass its value',
+    )
+  }
+  const [value, ...others] = values
   if (!value) {
     throw new WebhookError(SIGNATURE_MISSING, 'the signature header is missing')
   }
@@ -164,6 +170,6 @@ export function checkBody(body: unknown): void {
 function checkTolerance(toleranceSeconds: number): void {
   if (Number.isFinite(toleranceSeconds) && toleranceSeconds >= 0) return
   throw new RangeError(
-    `Option 'toleranceSeconds' must be a number from 0 on: current value is ${toleranceSeconds}`,
+    `Option 'toleranceSeconds' must be a number from 0 on: current value is ${printValue(toleranceSeconds)}`,
   )
 }

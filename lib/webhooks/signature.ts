@@ -1,4 +1,5 @@
 import { createHmac, type Hmac, timingSafeEqual } from 'node:crypto'
+import { printValue } from '../base/options.ts'
 import { checkBody, readSecrets, readSignature, type VerifyWebhookOptions } from './signature-header.ts'
 
 /**
@@ -22,7 +23,7 @@ export function signWebhook(
 ): string {
   if (!Number.isSafeInteger(timestamp) || timestamp < 0) {
     throw new RangeError(
-      `Cannot sign a webhook because the timestamp must be whole Unix seconds: current value is ${timestamp}`,
+      `Cannot sign a webhook because the timestamp must be whole Unix seconds: current value is ${printValue(timestamp)}`,
     )
   }
   checkBody(body)

@@ -322,11 +322,23 @@ test('databases whose names were swapped are rejected', async (t) => {
   assert.deepEqual(await swapped.apiKeys.list(ofC), [])
 })
 
+test('anything but stores by name is rejected immediately, without showing a connection string', () => {
+  const url = 'postgres://app:s3cret@one/app'
+  const [{ store: own }] = store.shards as [ShardedStore['shards'][number]]
+  const odd = [undefined, null, url, [url], { a: url }, { a: null }, { a: {} }, { a: store }, { [url]: own }]
+  for (const given of odd) {
+    assert.throws(() => createShardedStore({ shards: given as never }), {
+      name: 'TypeError',
+      message: /^Option 'shards' must be 1 to 1024 stores of createPostgresStore\(\) (?!.*s3cret)/,
+    })
+  }
+})
+
 test('invalid names are rejected immediately', () => {
   assert.throws(() => createShardedStore({ shards: {} }), TypeError)
   for (const name of ['A', 'a b', 'a=b', '-a', 'x'.repeat(64)]) {
     assert.throws(
-      () => createShardedStore({ shards: { [name]: {} as PostgresStore } }),
+      () => createShardedStore({ shards: { [name]: store.shards[0]?.store as PostgresStore } }),
       /Option 'shards' must be/,
     )
   }

@@ -195,6 +195,15 @@ describe('verifyWebhook()', () => {
     }
   })
 
+  test('verifyWebhook() throws a TypeError for all headers in place of the value of one', async () => {
+    const all = { 'x-service-signature': signWebhook(BODY, CURRENT) }
+    for (const header of [all, new Headers(all), new Map(Object.entries(all)), 5, [5], [[all]]]) {
+      const error = { name: 'TypeError', message: /the signature header is not a string: pass its value$/ }
+      assert.throws(() => verifyWebhook(BODY, untyped(header), CURRENT), error)
+      await assert.rejects(verifyOnWebCrypto(BODY, untyped(header), CURRENT), error)
+    }
+  })
+
   test('verifyWebhook() treats a header as malformed without a single numeric t and at least one v1', () => {
     const malformed = [
       'secret',

@@ -1,5 +1,6 @@
 import { SLOTS } from '../../access/slots.ts'
 import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
+import { printValue } from '../../base/options.ts'
 import type { Service } from '../../service.ts'
 import type { PostgresStore } from '../store.ts'
 
@@ -14,13 +15,16 @@ const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 /** Validates the option `shards` and sorts it by name. Throws a `TypeError`. */
 export function readShards(stores: Readonly<Record<string, PostgresStore>>): readonly Shard[] {
-  const shards = Object.entries(stores).map(([name, store]) => ({ name, store }))
-  if (shards.length > 0 && shards.length <= SLOTS && shards.every(({ name }) => NAME.test(name))) {
+  const shards = Object.entries(Object(stores)).map(([name, store]) => ({ name, store }) as Shard)
+  const isShard = ({ name, store }: Shard): boolean =>
+    NAME.test(name) && typeof Object(store).shardPlace === 'function'
+  if (shards.length > 0 && shards.length <= SLOTS && shards.every(isShard)) {
     return shards.sort((one, other) => (one.name < other.name ? -1 : 1))
   }
   throw new TypeError(
-    `Option 'shards' must be 1 to ${SLOTS} stores by name, a name like eu-1 of lower-case letters, digits, - and _: ` +
-      `current names are '${Object.keys(stores).join("', '")}'`,
+    `Option 'shards' must be 1 to ${SLOTS} stores of createPostgresStore() by name, ` +
+      'a name like eu-1 of lower-case letters, digits, - and _: ' +
+      `current names are ${shards.map(({ name }) => printValue(name)).join(', ')}`,
   )
 }
 
