@@ -170,7 +170,7 @@ export function createBackfillCalls(
       }
       const next = part.outcome === 'done' ? part.next : null
       place = next === null ? startAfter(types, type) : { type, recordId: next }
-      onProgress({ ...sum, next: describe(place) })
+      await onProgress({ ...sum, next: describe(place) })
       if (place !== null && sum.examined < limit) await sleep(performance.now() - begunAt)
     }
     return { ...sum, next: describe(place) }

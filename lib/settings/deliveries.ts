@@ -310,7 +310,7 @@ async function recover(
     limit,
     before,
   }: Omit<RecoveryRequest, 'ids'> & { readonly before: string | null },
-  onProgress: (recovered: number) => void,
+  onProgress: (recovered: number) => unknown,
 ): Promise<Recovery> {
   let recovered = 0
   let inspected = 0
@@ -323,7 +323,7 @@ async function recover(
       // Pass the filter again because another call may have recovered deliveries that were then delivered.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
-      onProgress(recovered)
+      await onProgress(recovered)
     }
     inspected += ids.length
     next = page.length === size ? (ids.at(-1) ?? null) : null

@@ -74,7 +74,7 @@ export async function* followEvents(
       window.move(mark)
     } catch (error) {
       if (!onError || !(error instanceof BusinessApiError) || error.code !== STORE_UNAVAILABLE) throw error
-      onError(error)
+      await onError(error)
     }
     const restMs = Math.max(intervalMs, (performance.now() - begunAt) * REST_FACTOR)
     await sleep(restMs, undefined, signal ? { signal } : {}).catch(() => {})

@@ -64,7 +64,7 @@ export interface OrganizationSettings {
 /** Maximum number of rows per batch. Each batch is a single statement. */
 const PART_LIMIT = 1000
 
-const PROGRESS = { onProgress: callback<(rows: number) => void>() }
+const PROGRESS = { onProgress: callback<(rows: number) => unknown>() }
 const readDelete = defineCall('Cannot delete the organization', PROGRESS)
 
 const readForget = defineCall('Cannot forget the business', {
@@ -107,7 +107,7 @@ export function createOrganizationSettings({
         if (totalOf(part.counts) === 0) continue
         isEmpty = false
         addTo(sums, part.counts)
-        input.onProgress?.(totalOf(sums))
+        await input.onProgress?.(totalOf(sums))
       } while (after !== null || !isEmpty)
       return sums
     },
@@ -123,7 +123,7 @@ export function createOrganizationSettings({
           throw refused(action, NOT_FOUND, 'the organization has no business with this id')
         }
         addTo(sums, part.counts)
-        onProgress?.(totalOf(sums))
+        await onProgress?.(totalOf(sums))
         after = part.next
       } while (after !== null)
       return { changed: sums, left: LEFT }
