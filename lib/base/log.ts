@@ -25,9 +25,10 @@ function writeLine(level: 'warn' | 'error'): LogLine {
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger): LogLine =>
-    (details, message) => {
+    async (details, message) => {
       try {
-        logger[level](details, message)
+        // The host's method may be async despite the type.
+        await logger[level](details, message)
       } catch {
         // We can't log that logging itself failed.
       }

@@ -49,6 +49,14 @@ describe('onError and logger', () => {
     assertInternal(await request(api, PATH, { key }))
   })
 
+  test('If an async logger rejects, neither the caller nor the process is affected', async () => {
+    const line = async () => brokenLine()
+    const { api } = watched(broken, { logger: { debug: line, info: line, warn: line, error: line } })
+    assertInternal(await request(api, PATH, { key }))
+    await settle()
+    assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
+  })
+
   test('If the logger throws, onError still receives the failure', async () => {
     const { api, failures } = watched(broken, { logger: brokenLogger })
     assertInternal(await request(api, PATH, { key }))
