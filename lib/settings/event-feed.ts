@@ -16,8 +16,6 @@ const MARGIN_MS = 60_000
 const PAGE_SIZE = 1000
 /** Maximum number of event bodies per statement. Each one can have up to 256 KiB. */
 const READ_SIZE = 32
-/** The feed pauses for at least as long as its last round took. */
-const REST_FACTOR = 1
 
 /** Options for a feed. */
 export interface FeedOptions {
@@ -52,6 +50,7 @@ export async function* followEvents(
 
   while (!signal?.aborted) {
     const begunAt = performance.now()
+    let restMs = intervalMs
     try {
       const mark = await log.mark(organizationId)
       const fresh = await readWindow()
@@ -72,11 +71,12 @@ export async function* followEvents(
       }
       for (const note of fresh) window.add(note)
       window.move(mark)
+      // Pause for at least as long as the round took.
+      restMs = Math.max(intervalMs, performance.now() - begunAt)
     } catch (error) {
       if (!onError || !(error instanceof BusinessApiError) || error.code !== STORE_UNAVAILABLE) throw error
       await onError(error)
     }
-    const restMs = Math.max(intervalMs, (performance.now() - begunAt) * REST_FACTOR)
     await sleep(restMs, undefined, signal ? { signal } : {}).catch(() => {})
   }
 }

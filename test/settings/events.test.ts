@@ -144,11 +144,15 @@ describeOnEveryStore((open) => {
   test('events.follow() continues after the store was unavailable without losing events', async () => {
     const { store, organizationId } = setUp()
     let isDown = false
+    const triedAt: number[] = []
     const eventLog = {
       ...store.eventLog,
       mark: async (owner: string) => {
-        if (isDown) throw storeUnavailable('down')
-        return store.eventLog.mark(owner)
+        if (!isDown) return store.eventLog.mark(owner)
+        triedAt.push(performance.now())
+        // Like a statement without a response.
+        await sleep(1000)
+        throw storeUnavailable('down')
       },
     }
     const settings = createDeveloperSettings({ ...store, eventLog })
@@ -170,6 +174,11 @@ describeOnEveryStore((open) => {
     const id = await publish(store, organizationId)
     await until(() => errors.length > 1, 'errors')
     isDown = false
+    const [first = 0, second = 0] = triedAt
+    assert.ok(
+      second - first < 1900,
+      'the feed tries again after the interval, without pausing for as long as it had waited',
+    )
     await until(() => followed.ids.length === 1, 'the event')
     stopping.abort()
     await followed.ended
