@@ -23,19 +23,8 @@ export interface Confirmation {
 }
 
 /** Renders a confirmation page. The link back comes first in the tab order, and pressing Enter does nothing by default. */
-export function confirmationPage(
-  context: Context,
-  {
-    title,
-    consequences,
-    action,
-    back,
-    verb,
-    dismiss = context.t`Cancel`,
-    hidden = {},
-    isSafe = false,
-  }: Confirmation,
-): ScreenPage {
+export function confirmationPage(context: Context, question: Confirmation): ScreenPage {
+  const { title, consequences, action, back, verb, dismiss = context.t`Cancel`, hidden = {} } = question
   const content = html`<div class="ba-question">
 ${consequences.map(
   (consequence) => html`<p>${consequence}</p>
@@ -45,7 +34,7 @@ ${consequences.map(
   action,
   hidden,
   null,
-  html`${buttonLink(back, dismiss)}<button class="ba-button ba-button-${isSafe ? 'main' : 'danger'}">${verb}</button>`,
+  html`${buttonLink(back, dismiss)}<button class="ba-button ba-button-${question.isSafe ? 'main' : 'danger'}">${verb}</button>`,
 )}</div>`
   return { title, content }
 }
