@@ -34,40 +34,24 @@ export function answerText(t: Texts, status: number | null, error: string | null
 
 /** Describes why there was no response. */
 export function errorText(t: Texts, error: string): string {
-  switch (error) {
-    case 'timeout':
-      return t`Timed out after 10 seconds`
-    case 'connection_refused':
-      return t`Connection refused`
-    case 'connection_reset':
-      return t`Connection reset`
-    case 'connection_failed':
-      return t`Couldn't connect`
-    case 'dns_failed':
-      return t`DNS lookup failed`
-    case 'tls_certificate_expired':
-      return t`TLS certificate expired or not yet valid`
-    case 'tls_wrong_name':
-      return t`TLS certificate doesn't match the hostname`
-    case 'tls_untrusted':
-      return t`TLS certificate not issued by a trusted authority`
-    case 'tls_client_certificate_required':
-      return t`TLS client certificate required`
-    case 'tls_failed':
-      return t`TLS handshake failed: TLS 1.2 or newer required`
-    case 'destination_not_allowed':
-      return t`Hostname doesn't exist or isn't publicly accessible`
-    case 'invalid_request':
-      return t`Invalid custom header`
-    case 'invalid_response':
-      return t`Invalid HTTP response`
-    case 'interrupted':
-      return t`Interrupted (internal error)`
-    case 'unreadable':
-      return t`Event unreadable (internal error)`
-    default:
-      return t`Internal error`
+  const texts: Readonly<Record<string, string>> = {
+    timeout: t`Timed out after 10 seconds`,
+    connection_refused: t`Connection refused`,
+    connection_reset: t`Connection reset`,
+    connection_failed: t`Couldn't connect`,
+    dns_failed: t`DNS lookup failed`,
+    tls_certificate_expired: t`TLS certificate expired or not yet valid`,
+    tls_wrong_name: t`TLS certificate doesn't match the hostname`,
+    tls_untrusted: t`TLS certificate not issued by a trusted authority`,
+    tls_client_certificate_required: t`TLS client certificate required`,
+    tls_failed: t`TLS handshake failed: TLS 1.2 or newer required`,
+    destination_not_allowed: t`Hostname doesn't exist or isn't publicly accessible`,
+    invalid_request: t`Invalid custom header`,
+    invalid_response: t`Invalid HTTP response`,
+    interrupted: t`Interrupted (internal error)`,
+    unreadable: t`Event unreadable (internal error)`,
   }
+  return Object.hasOwn(texts, error) ? (texts[error] ?? '') : t`Internal error`
 }
 
 /** Describes why a delivery failed or was skipped. */

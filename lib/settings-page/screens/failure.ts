@@ -28,66 +28,52 @@ export function showFailure(
   { requestId, method }: FailedRequest,
 ): ScreenPage {
   const isKnown = access.organizationId !== ''
-  const page = (status: number, title: string, text: string): ScreenPage => ({
+  const status = statusOf(error)
+  const mayBeSaved = method === 'POST' && isKnown
+  const refused = error instanceof Refusal ? error.message : ''
+  const texts: Readonly<Record<number, readonly [title: string, text: string]>> = {
+    401: [t`Session expired`, t`Sign in again to continue.`],
+    403: [
+      t`Access denied`,
+      refused === 'another origin'
+        ? t`The form was sent from another site. Nothing was changed. Reload the page and try again.`
+        : refused === BEYOND_GRANT
+          ? t`This key has permissions that you can't grant. Nothing was changed. Contact your administrator.`
+          : t`You don't have permission to do this. Contact your administrator.`,
+    ],
+    404: [t`Page not found`, t`The page doesn't exist or was deleted.`],
+    405: [t`Method not allowed`, t`Reload the page and try again.`],
+    409: [t`Couldn't save changes`, t`It was changed in the meantime. Reload the page and try again.`],
+    413: [t`Form too large`, t`Nothing was changed.`],
+    422: [t`Limit reached`, t`Your organization has reached its limit. Nothing was changed.`],
+    503: [
+      t`Temporarily unavailable`,
+      mayBeSaved
+        ? t`Your change may have been saved. Check before trying again.`
+        : t`Nothing was changed. Try again in a moment.`,
+    ],
+    500: [
+      t`Something went wrong`,
+      mayBeSaved
+        ? t`Your change may have been saved. Check before trying again.`
+        : t`Try again. If the problem persists, contact support with the request ID below.`,
+    ],
+    501: [
+      t`Signing not configured`,
+      t`Signing secrets can't be stored or read. Nothing was changed. Contact support.`,
+    ],
+  }
+  const [title, text] = texts[status] ?? [
+    t`Bad request`,
+    t`The request couldn't be read. Nothing was changed.`,
+  ]
+  return {
     title,
     status,
     content: html`${notice('bad', text)}
 ${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Try again`}</a></p>`}
 ${isKnown && html`<p><a href="${link('/')}">${t`Go to overview`}</a></p>`}
 ${status >= 500 && html`<p class="ba-hint">${t`Request ID: ${requestId}`}</p>`}`,
-  })
-  const status = statusOf(error)
-  switch (status) {
-    case 401:
-      return page(status, t`Session expired`, t`Sign in again to continue.`)
-    case 403:
-      return page(
-        status,
-        t`Access denied`,
-        error instanceof Refusal && error.message === 'another origin'
-          ? t`The form was sent from another site. Nothing was changed. Reload the page and try again.`
-          : error instanceof Refusal && error.message === BEYOND_GRANT
-            ? t`This key has permissions that you can't grant. Nothing was changed. Contact your administrator.`
-            : t`You don't have permission to do this. Contact your administrator.`,
-      )
-    case 404:
-      return page(status, t`Page not found`, t`The page doesn't exist or was deleted.`)
-    case 405:
-      return page(status, t`Method not allowed`, t`Reload the page and try again.`)
-    case 409:
-      return page(
-        status,
-        t`Couldn't save changes`,
-        t`It was changed in the meantime. Reload the page and try again.`,
-      )
-    case 413:
-      return page(status, t`Form too large`, t`Nothing was changed.`)
-    case 422:
-      return page(status, t`Limit reached`, t`Your organization has reached its limit. Nothing was changed.`)
-    case 503:
-      return page(
-        status,
-        t`Temporarily unavailable`,
-        method === 'POST' && isKnown
-          ? t`Your change may have been saved. Check before trying again.`
-          : t`Nothing was changed. Try again in a moment.`,
-      )
-    case 500:
-      return page(
-        status,
-        t`Something went wrong`,
-        method === 'POST' && isKnown
-          ? t`Your change may have been saved. Check before trying again.`
-          : t`Try again. If the problem persists, contact support with the request ID below.`,
-      )
-    case 501:
-      return page(
-        status,
-        t`Signing not configured`,
-        t`Signing secrets can't be stored or read. Nothing was changed. Contact support.`,
-      )
-    default:
-      return page(status, t`Bad request`, t`The request couldn't be read. Nothing was changed.`)
   }
 }
 
