@@ -33,6 +33,10 @@ export class Refusal extends Error {
   }
 }
 
+function invalid(what: string): Refusal {
+  return new Refusal(422, what)
+}
+
 /** Every error response in the API, with its message. Five are from the spec, the rest are our own. */
 export const refusals = {
   malformed: (what: string) => new Refusal(400, what),
@@ -59,45 +63,39 @@ export const refusals = {
   empty: () => new Refusal(400, 'Request body is empty: send a JSON object'),
   notJson: () => new Refusal(400, 'Request body is not valid JSON'),
   wrongMediaType: (expected = 'application/json') => new Refusal(415, `Content-Type must be ${expected}`),
-  invalid: (what: string) => new Refusal(422, what),
+  invalid,
   invalidLimit: (max: number) =>
-    new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
+    invalid(`Validation failed: limit must be one whole number from 1 to ${max}`),
   invalidBefore: (ids: string | RegExp) =>
-    new Refusal(
-      422,
+    invalid(
       `Validation failed: before must be one id of this list, ${typeof ids === 'string' ? `${ids}_ and up to 59 letters, digits, - or _` : 'as in the Link header of a response'}`,
     ),
   invalidSince: () =>
-    new Refusal(
-      422,
+    invalid(
       'Validation failed: updatedSince must be one Sync-Token of an earlier response, or one time in ISO 8601 with a time zone, ' +
         'as 2026-03-14T09:26:53.589Z',
     ),
   beforeAndSince: () =>
-    new Refusal(
-      422,
+    invalid(
       'Validation failed: before and updatedSince cannot be used together; follow the Link header of each response',
     ),
-  notSynced: () => new Refusal(422, 'Validation failed: this list has no updatedSince; use limit and before'),
+  notSynced: () => invalid('Validation failed: this list has no updatedSince; use limit and before'),
   foreignParameter: (name: string, ours: string) =>
-    new Refusal(
-      422,
+    invalid(
       `Validation failed: ${name} is not a parameter of this list; ` +
         (ours === 'limit'
           ? 'the size of a page is limit'
           : 'follow the Link header of each response, which continues with before'),
     ),
   unstorable: () =>
-    new Refusal(
-      422,
+    invalid(
       'Validation failed: strings must not contain NUL or a lone surrogate, and values must not be nested too deeply',
     ),
   noIdempotency: () =>
-    new Refusal(
-      422,
+    invalid(
       'Validation failed: this operation takes no Idempotency-Key, because it cannot be repeated safely',
     ),
-  keyReused: () => new Refusal(422, 'Idempotency-Key was already used with a different request body'),
+  keyReused: () => invalid('Idempotency-Key was already used with a different request body'),
   limited: (retryAfterMs: number) =>
     new Refusal(429, 'Rate limit exceeded', {
       'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
@@ -105,7 +103,7 @@ export const refusals = {
   slowBody: () => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
   unknownCoding: () =>
     new Refusal(501, 'Transfer-Encoding other than chunked is not supported: send the body as it is'),
-  brokenRule: () => new Refusal(422, 'Validation failed: a value violates a constraint of the database'),
+  brokenRule: () => invalid('Validation failed: a value violates a constraint of the database'),
   internal: () => new Refusal(500, 'Internal error'),
   unavailable: () => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const
