@@ -125,6 +125,22 @@ export function testTransactions(
     assert.equal((await host.list('projects')).length, 2)
   })
 
+  test(`${name}: a reversal is part of the transaction`, async () => {
+    const { within, ...host } = await newHost()
+    const { organizationId, platform } = host
+    const { id: invoiceId } = await invoiceIn(host, 'paid')
+    const payments = async () => (await platform.invoices.payments(organizationId, invoiceId)).data
+    const paymentId = (await payments())[0]?.id ?? ''
+    const reverse = (tx: SqlTransaction) =>
+      within(tx).platform.invoices.reversePayment(organizationId, { invoiceId, paymentId, actor: 'Amel' })
+    await rollBack(reverse)
+    assert.equal((await payments()).length, 1)
+    const { invoice, payment } = await driver().begin(reverse)
+    assert.deepEqual([invoice.status, payment.amount], ['overdue', '-1250.000'])
+    const [reversal, reversed] = await payments()
+    assert.deepEqual([reversal, reversed?.reversedBy], [payment, payment.id])
+  })
+
   test(`${name}: a rejected call leaves the transaction usable`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
