@@ -58,7 +58,7 @@ export function createHeaderSchemas(headerPrefix: string): {
 
   /** Returns the first violated rule. Doesn't include any header values, since they are secrets. */
   function findFault(given: unknown, isPatch: boolean): string | null {
-    if (!isPlain(given)) return 'must be a plain object of header names and values'
+    if (!isPlain(given)) return 'must be an object of header names and values'
     const entries = Object.entries(given)
     const set = entries.filter(([, value]) => !(isPatch && value === null))
     // Allow removing as many headers as an endpoint can have.

@@ -223,10 +223,10 @@ describeOnEveryStore((open) => {
           { 'X-SERVICE-Event-Id': 's3cret' },
           "must not have a header that the service sets: 'X-SERVICE-Event-Id'",
         ],
-        ['s3cret', 'must be a plain object of header names and values'],
-        [['s3cret'], 'must be a plain object of header names and values'],
-        [new Headers({ 'X-A': 's3cret' }), 'must be a plain object of header names and values'],
-        [new Map([['X-A', 's3cret']]), 'must be a plain object of header names and values'],
+        ['s3cret', 'must be an object of header names and values'],
+        [['s3cret'], 'must be an object of header names and values'],
+        [new Headers({ 'X-A': 's3cret' }), 'must be an object of header names and values'],
+        [new Map([['X-A', 's3cret']]), 'must be an object of header names and values'],
         [
           Object.fromEntries(Array.from({ length: 41 }, (_, index) => [`X-${index}`, null])),
           'must have at most 20 headers',
@@ -244,7 +244,7 @@ describeOnEveryStore((open) => {
       await assertRefused(
         register(untyped({ headers: null })),
         INVALID_INPUT,
-        because('must be a plain object of header names and values'),
+        because('must be an object of header names and values'),
       )
       await assertRefused(
         register(untyped({ headers: { 'X-A': null } })),
