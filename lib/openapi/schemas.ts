@@ -170,8 +170,8 @@ function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema 
   // 35 characters allow for nine decimal places in the seconds and an offset.
   if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
-  // We don't use `format: email` because validators disagree and may reject addresses that the API accepts.
-  return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN } : undefined
+  // A format only describes. The pattern says what the API accepts, since validators of formats disagree.
+  return requirement === isEmail ? { ...jsonSchema, format: 'email', pattern: EMAIL_PATTERN } : undefined
 }
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {

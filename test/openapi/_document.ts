@@ -174,6 +174,8 @@ export function schema(name: string): Schema {
 
 export const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true })
 addFormats.default(ajv)
+// A format only describes (JSON Schema 2020-12). The pattern of addresses says what the API accepts.
+ajv.addFormat('email', true)
 ajv.addVocabulary(['components', 'discriminator', 'x-go-name', 'x-ogen-name', 'x-go-type', 'x-ogen-type'])
 
 /** Compiles a schema of the document in strict mode. Throws if a keyword is misspelled or doesn't fit the type. */

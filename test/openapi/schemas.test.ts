@@ -80,7 +80,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     assert.deepEqual(required, ['name'])
     assert.deepEqual([name?.minLength, name?.maxLength], [2, 150])
     assert.deepEqual([category?.maxLength, city?.maxLength, phone?.maxLength], [80, 80, 30])
-    assert.equal(email?.maxLength, 254)
+    assert.deepEqual([email?.format, email?.maxLength], ['email', 254])
   })
 
   test('CreateLeadInput requires businessId', () => {
