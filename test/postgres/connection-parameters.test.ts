@@ -80,8 +80,8 @@ async function connect(url: string, options: DatabaseOptions = {}): Promise<Conn
 }
 
 /** Reads from a transaction of its own. */
-function readOne(url: string): Promise<unknown> {
-  return inTransaction(url, 'read committed', async (sql) => (await sql`select 1 as one`)[0]?.one)
+function readOne(source: postgres.Sql | string): Promise<unknown> {
+  return inTransaction(source, 'read committed', async (sql) => (await sql`select 1 as one`)[0]?.one)
 }
 
 function setVariables(context: TestContext, variables: Readonly<Record<string, string>>): void {
@@ -326,6 +326,16 @@ describe('connect_timeout', () => {
   test('is the timeout for opening a connection, longer than the store would wait', async (t) => {
     const url = await startSlow(t, 5500)
     assert.equal((await connect(`${url}?connect_timeout=30`, patient)).tls, false)
+  })
+
+  test('is 30 seconds for migrate, for servers that start on demand, or what the pool has', async (t) => {
+    const url = await startSlow(t, 5500)
+    const pool = postgres(url, { connect_timeout: 1 })
+    t.after(() => pool.end({ timeout: 1 }))
+    await Promise.all([
+      readOne(url).then((one) => assert.equal(one, 1)),
+      assert.rejects(readOne(pool), { code: 'CONNECT_TIMEOUT' }),
+    ])
   })
 
   test('may be shorter, may be PGCONNECT_TIMEOUT, and applies to migrate', async (t) => {

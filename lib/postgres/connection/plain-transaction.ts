@@ -20,8 +20,11 @@ export async function inTransaction<Result>(
   mode: string,
   work: (sql: Sql) => Promise<Result>,
 ): Promise<Result> {
+  const readable = readSource(source)
   const session = { prepare: false, sessions: false, statementTimeoutMs: 0 }
-  const servers = createServers(readSource(source), session)
+  // Longer than the store's timeout, because a server that starts on demand can take more than 5 seconds.
+  const openTimeoutMs = readable.options().connect_timeout * 1000 || undefined
+  const servers = createServers(readable, session, openTimeoutMs)
   const connection = await servers.open({ onClosed() {} }, new AbortController().signal)
   try {
     await connection.sql.unsafe(`begin isolation level ${mode}`)

@@ -35,8 +35,16 @@ interface Known {
   readonly addresses: readonly Address[]
 }
 
-/** Creates the servers of a source. The source's options are read on first use. */
-export function createServers(source: Source, session: SessionOptions): Servers {
+/**
+ * Creates the servers of a source. The source's options are read on first use.
+ *
+ * @param openTimeoutMs timeout for opening a connection in ms, shared by all servers, unless the source has its own
+ */
+export function createServers(
+  source: Source,
+  session: SessionOptions,
+  openTimeoutMs: number = OPEN_TIMEOUT_MS,
+): Servers {
   const addressOf = new WeakMap<Connection, Address>()
   let known: Known | undefined
   let preferred = 0
@@ -60,7 +68,7 @@ export function createServers(source: Source, session: SessionOptions): Servers 
   async function open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection> {
     const { options, addresses } = read()
     const timeoutMs =
-      source.connectTimeoutMs() ?? Math.max(OPEN_TIMEOUT_MIN_MS, OPEN_TIMEOUT_MS / addresses.length)
+      source.connectTimeoutMs() ?? Math.max(OPEN_TIMEOUT_MIN_MS, openTimeoutMs / addresses.length)
     let failure: unknown
     for (const [address, target] of plan(addresses)) {
       signal.throwIfAborted()
