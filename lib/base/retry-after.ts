@@ -1,6 +1,6 @@
 /** Matches the three HTTP date formats (RFC 9110, section 5.6.7). `Date.parse` alone would accept nearly any string. */
 const HTTP_DATE =
-  /^[A-Z][a-z]+(?:, \d\d(?: [A-Z][a-z]{2} \d\d|-[A-Z][a-z]{2}-)\d\d \d\d:\d\d:\d\d GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*(?:, \d\d(?: [A-Z][a-z]{2} \d\d|-[A-Z][a-z]{2}-)\d\d \d\d:\d\d:\d\d GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/
 const SECONDS = /^\d+$/
 
 /**
@@ -22,7 +22,7 @@ export function readRetryAfter(
 }
 
 function parseHttpDate(text: string | undefined): number | null {
-  // The format without a time zone is in UTC, too.
+  // Dates without a time zone are in UTC.
   const time =
     text !== undefined && HTTP_DATE.test(text) ? Date.parse(text.replace(/\d$/, '$& GMT')) : Number.NaN
   return Number.isNaN(time) ? null : time

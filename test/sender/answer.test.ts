@@ -21,6 +21,7 @@ test('readRetryAfter() accepts seconds and the three formats of an HTTP date, an
     ['Thu Jan  1 12:00:30 2026, 5', null],
     ['Thursday, 01 Jan 2026 12:00:30', null],
     ['Thu Jan 31 12:00:30 2026 GMT', null],
+    ['Soon, 01 Jan 2026 12:00:30 GMT', null],
     [undefined, null],
     ['', null],
     ['soon', null],
