@@ -28,6 +28,7 @@ export interface List<Item> extends AsyncIterable<Item> {
 }
 
 const PAGE_MAX = 200
+
 /**
  * Creates a list.
  *

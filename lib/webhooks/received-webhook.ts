@@ -35,6 +35,7 @@ export interface ReceivedWebhook<Own extends object = object> {
 }
 
 const MAX_BODY_BYTES = 1024 * 1024
+
 /**
  * Validates the options and the request method.
  *

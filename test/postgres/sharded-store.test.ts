@@ -335,7 +335,10 @@ test('anything but stores by name is rejected immediately, without showing a con
 })
 
 test('invalid names are rejected immediately', () => {
-  assert.throws(() => createShardedStore({ shards: {} }), TypeError)
+  assert.throws(() => createShardedStore({ shards: {} }), {
+    name: 'TypeError',
+    message: /current names are none$/,
+  })
   for (const name of ['A', 'a b', 'a=b', '-a', 'x'.repeat(64)]) {
     assert.throws(
       () => createShardedStore({ shards: { [name]: store.shards[0]?.store as PostgresStore } }),

@@ -24,7 +24,7 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
   throw new TypeError(
     `Option 'shards' must be 1 to ${SLOTS} stores of createPostgresStore() by name, ` +
       'a name like eu-1 of lower-case letters, digits, - and _: ' +
-      `current names are ${shards.map(({ name }) => printValue(name)).join(', ')}`,
+      `current names are ${shards.map(({ name }) => printValue(name)).join(', ') || 'none'}`,
   )
 }
 
