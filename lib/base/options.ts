@@ -66,6 +66,7 @@ export function printValue(value: unknown): string {
   if (typeof value === 'string')
     return value.length > 20 ? `a string of ${value.length} characters` : `'${value}'`
   if (typeof value === 'symbol' || typeof value === 'function') return `a ${typeof value}`
+  if (typeof value === 'bigint') return `${value}n`
   return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/ids.ts'
-import { rejectUnknown } from '../base/options.ts'
+import { readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { defineService, type Service } from '../service.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -54,7 +54,8 @@ export function createMemoryStore<Own extends Service = Service>(
   options: MemoryStoreOptions<Own> = {},
 ): MemoryStore<Own> {
   rejectUnknown(options, { clock: true, maxEventBytes: true, service: true })
-  const { clock = Date.now, maxEventBytes = 256 * 1024 } = options
+  const clock = readFunction('clock', options.clock) ?? Date.now
+  const maxEventBytes = readWhole('maxEventBytes', options.maxEventBytes, 256 * 1024)
   const memory = createMemory(clock, maxEventBytes)
   return {
     service: defineService(options.service) as Service as Own,

@@ -130,23 +130,25 @@ function require(isRight: boolean, name: string, requirement: string): void {
 
 function readBasePath(basePath: string | undefined): string | undefined {
   if (basePath === undefined) return undefined
-  const path = String(basePath).replace(/\/+$/, '')
-  require(path === '' ||
-    /^(\/[A-Za-z0-9._~-]+)+$/.test(path), 'basePath', "a path like '/settings/developer'")
-  return path
+  const isPath = typeof basePath === 'string' && /^(\/[A-Za-z0-9._~-]+)*\/*$/.test(basePath)
+  require(isPath, 'basePath', "a path like '/settings/developer'")
+  return basePath.replace(/\/+$/, '')
 }
 
 /** A path or https URL, so the browser never runs the value as code. */
 function readUrl(url: string | undefined, name: string): string | undefined {
-  if (url !== undefined)
-    require(/^(\/(?!\/)|https:\/\/)[^\s"'<>\\]*$/.test(url), name, 'a path or an https URL')
+  if (url === undefined) return undefined
+  const isUrl = typeof url === 'string' && /^(\/(?!\/)|https:\/\/)[^\s"'<>\\]*$/.test(url)
+  require(isUrl, name, 'a path or an https URL')
   return url
 }
 
 function readOrigins(origins: readonly string[] = []): readonly string[] {
   const areOrigins =
     Array.isArray(origins) &&
-    origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin)
+    origins.every(
+      (given) => typeof given === 'string' && URL.canParse(given) && new URL(given).origin === given,
+    )
   require(areOrigins, 'origins', "a list of origins like 'https://app.example.com'")
   return [...origins]
 }

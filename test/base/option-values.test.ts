@@ -5,6 +5,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createSettingsPage } from '../../lib/settings-page.ts'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender } from '../../lib/webhooks.ts'
 
 // An option of the wrong type is named by the error, whatever its value is, and the value may be a misplaced secret.
@@ -12,6 +13,7 @@ import { createDeliveryLoop, createPublicLookup, createWebhookSender } from '../
 const SECRET = 'whsec_do_not_repeat_this_one'
 const store = createMemoryStore()
 const sender = createWebhookSender()
+const settings = createDeveloperSettings(store)
 
 /** Factories with the names of options that are neither objects, lists nor secrets. */
 const FACTORIES: readonly (readonly [create: (options: never) => unknown, names: readonly string[]])[] = [
@@ -38,6 +40,11 @@ const FACTORIES: readonly (readonly [create: (options: never) => unknown, names:
   ],
   [(options) => createWebhookSender(options), ['timeoutMs', 'userAgent', 'allowHttp']],
   [(options) => createPublicLookup(options), ['timeoutMs']],
+  [
+    (options) => createSettingsPage(settings, Object.assign({ authorize: () => null }, options)),
+    ['authorize', 'basePath', 'api', 'layout', 'stylesheet', 'frameAncestors', 'origins', 'onError', 'clock'],
+  ],
+  [(options) => createMemoryStore(options), ['clock', 'maxEventBytes']],
 ]
 
 function oddValues(): readonly unknown[] {
@@ -84,6 +91,7 @@ test('short values are shown as they are', () => {
     ['false', "'false'"],
     ['x'.repeat(21), 'a string of 21 characters'],
     [0, '0'],
+    [5n, '5n'],
     [null, 'null'],
     [{}, 'an object'],
     [() => true, 'a function'],
