@@ -29,7 +29,10 @@ export async function inTransaction<Result>(
   try {
     await connection.sql.unsafe(`begin isolation level ${mode}`)
     const result = await work(connection.sql)
-    await connection.sql.unsafe('commit')
+    const { command } = await connection.sql.unsafe('commit')
+    // After a failed statement whose error was caught, PostgreSQL rolls back instead.
+    if (command !== 'COMMIT')
+      throw new Error('Cannot commit the transaction because a statement in it failed')
     return result
   } finally {
     await connection.end(0)
