@@ -88,7 +88,10 @@ const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
 const READERS = {
-  concurrency: (given): DeliverySlots => (given instanceof Object ? given : createDeliverySlots(given)),
+  concurrency: (given): DeliverySlots =>
+    typeof given === 'object' && typeof given?.free === 'function'
+      ? given
+      : createDeliverySlots(given as number),
   leaseMs: whole(30_000, { min: 100 }),
   pollIntervalMs: whole(100),
   retryDelaysMs: readDelays,

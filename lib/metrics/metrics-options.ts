@@ -63,8 +63,6 @@ export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsO
 
 function readLoops(given: ObservedLoop | readonly ObservedLoop[] = []): readonly ObservedLoop[] {
   const loops = [given].flat()
-  if (loops.every((loop) => typeof loop.health === 'function')) return loops
-  throw new TypeError(
-    "Cannot use option 'loop' because it has no health(): pass the result of createDeliveryLoop",
-  )
+  if (loops.every((loop) => typeof loop?.health === 'function')) return loops
+  throw new TypeError("Option 'loop' must be the result of createDeliveryLoop, or a list of those")
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBusinessApi, defineService, Refusal } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
+import { createMetrics } from '../../lib/metrics.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -36,7 +37,7 @@ const FACTORIES: readonly (readonly [create: (options: never) => unknown, names:
   [(options) => createDeveloperSettings(store, options), ['maxApiKeys', 'lookup', 'allowHttp']],
   [
     (options) => createDeliveryLoop(store, sender, options),
-    ['leaseMs', 'retentionMs', 'markOverdue', 'onNotice', 'deliveryNotices'],
+    ['concurrency', 'leaseMs', 'retentionMs', 'markOverdue', 'onNotice', 'deliveryNotices'],
   ],
   [(options) => createWebhookSender(options), ['timeoutMs', 'userAgent', 'allowHttp']],
   [(options) => createPublicLookup(options), ['timeoutMs']],
@@ -45,6 +46,7 @@ const FACTORIES: readonly (readonly [create: (options: never) => unknown, names:
     ['authorize', 'basePath', 'api', 'layout', 'stylesheet', 'frameAncestors', 'origins', 'onError', 'clock'],
   ],
   [(options) => createMemoryStore(options), ['clock', 'maxEventBytes']],
+  [(options) => createMetrics(store, options), ['loop', 'countQueue', 'maxAgeMs']],
 ]
 
 function oddValues(): readonly unknown[] {
