@@ -290,7 +290,7 @@ test('an endpoint is paused, resumed, disabled, enabled and removed, each at its
   assert.equal(conflict.status, 409)
   assert.match(
     conflict.words,
-    /status has changed, as shown below.*Endpoint disabled An administrator disabled this endpoint/,
+    /status changed in the meantime.*Endpoint disabled An administrator disabled this endpoint/,
   )
   const removed = await under.post(`/endpoints/${id}/delete`, {})
   assert.equal(removed.location, `${BASE}/endpoints?done=deleted`)

@@ -56,7 +56,8 @@ test('a form of another origin is rejected and changes nothing', async () => {
   for (const headers of refused) {
     const { status, words } = await under.post('/keys/new', FIELDS, headers)
     assert.equal(status, 403, JSON.stringify(headers))
-    assert.match(words, /sent from another site/)
+    // Reloading would send the same form again.
+    assert.match(words, /sent from another site\. Nothing was changed\. Open the page again/)
   }
   assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
   for (const headers of [
@@ -208,7 +209,9 @@ test('paths that are not there are 404, other methods 405, and odd paths no way 
   }
   const options = await under.page.fetch(new Request(`https://app.example${BASE}/keys`, { method: 'DELETE' }))
   assert.equal(options.status, 405)
-  assert.equal((await under.post('/keys', {})).status, 405)
+  const wrong = await under.post('/keys', {})
+  assert.equal(wrong.status, 405)
+  assert.match(wrong.words, /Method not allowed Open the page again and try again\./)
   const head = await under.page.fetch(new Request(`https://app.example${BASE}/keys`, { method: 'HEAD' }))
   assert.deepEqual([head.status, await head.text()], [200, ''])
 })

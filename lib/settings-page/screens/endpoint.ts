@@ -57,7 +57,7 @@ function move(verb: 'pause' | 'resume' | 'enable', to: EndpointState): Act {
       return { location: link(`/endpoints/${id}`, { done: verb }) }
     } catch (error) {
       if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
-      const text = t`Nothing was changed: the endpoint's status has changed, as shown below.`
+      const text = t`Nothing was done because the endpoint's status changed in the meantime.`
       return {
         ...(await showEndpoint(context, await endpointOf(context), notice('wait', text))),
         status: 409,

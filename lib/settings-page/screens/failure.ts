@@ -36,14 +36,14 @@ export function showFailure(
     403: [
       t`Access denied`,
       refused === 'another origin'
-        ? t`The form was sent from another site. Nothing was changed. Reload the page and try again.`
+        ? t`The form was sent from another site. Nothing was changed. Open the page again and try again.`
         : refused === BEYOND_GRANT
           ? t`This key has permissions that you can't grant. Nothing was changed. Contact your administrator.`
           : t`You don't have permission to do this. Contact your administrator.`,
     ],
     404: [t`Page not found`, t`The page doesn't exist or was deleted.`],
-    405: [t`Method not allowed`, t`Reload the page and try again.`],
-    409: [t`Couldn't save changes`, t`It was changed in the meantime. Reload the page and try again.`],
+    405: [t`Method not allowed`, t`Open the page again and try again.`],
+    409: [t`Couldn't save changes`, t`It was changed in the meantime. Open the page again and try again.`],
     413: [t`Form too large`, t`Nothing was changed.`],
     422: [t`Limit reached`, t`Your organization has reached its limit. Nothing was changed.`],
     503: [
