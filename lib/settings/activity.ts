@@ -78,7 +78,7 @@ export interface Activity {
    * deliveries and attempts in the period.
    */
   readonly endpoints: readonly EndpointActivity[]
-  /** Pending and sending deliveries of this moment, and failed ones that haven't been recovered. 10,001 means "more". */
+  /** Deliveries that are pending or sending now, and failed ones that haven't been recovered. 10,001 means "more". */
   readonly pendingNow: number
   readonly failedNow: number
   /** Number of active API keys used since `from`. */

@@ -78,8 +78,8 @@ const readForget = defineCall('Cannot forget the business', {
 
 /** What {@link OrganizationSettings.forgetBusiness} can't remove. */
 const LEFT: readonly string[] = [
-  'Subscribers and callers of the API keep what they have received, including from a sending delivery.',
-  'A sending delivery may log an excerpt of its answer afterwards: a repeated call empties it.',
+  'Subscribers and callers of the API keep what they have received, including from a delivery that was still sending.',
+  'A delivery that was still sending may log an excerpt of its response afterwards. Repeat the call to empty it.',
   'The id of the business stays; idempotency keys, with the SHA-256 of the inputs, stay until they are purged.',
   'Backups and the write-ahead log of the database keep earlier values, and dead rows do until the next vacuum.',
   "Logs of the host's own code are not read.",
