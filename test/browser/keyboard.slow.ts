@@ -287,5 +287,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await press(page, '[data-copy]')
     await page.waitForFunction(() => document.querySelector('[data-status]')?.textContent === 'Copied')
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl https:/)
+    // Else the next copy would not be announced, and the message would cover the page for good.
+    await page.waitForFunction(() => document.querySelector('[data-status]')?.textContent === '')
   })
 })

@@ -17,6 +17,12 @@ function say(text) {
   status.textContent = text ?? ''
 }
 
+/** Clears the message after a moment, so the same words are announced again the next time. @type {(text: string | undefined) => void} */
+function sayBriefly(text) {
+  say(text)
+  setTimeout(say, 2 * PATIENCE_MS, '')
+}
+
 /** Returns `true` if a page is for another organization, because the session changed in another tab. @type {(page: Document) => boolean} */
 const isForeign = (page) =>
   page.querySelector('[data-status]')?.getAttribute('data-organization') !== words.organization
@@ -91,7 +97,7 @@ async function copy(button) {
   const text = id || (source instanceof HTMLInputElement ? source.value : (source.textContent ?? ''))
   try {
     await navigator.clipboard.writeText(text)
-    say(words.copied)
+    sayBriefly(words.copied)
     button.closest('[data-secret]')?.setAttribute('data-secret', 'copied')
   } catch {
     if (source instanceof HTMLInputElement) source.select()
@@ -228,8 +234,7 @@ async function filter(form) {
   }
   enhance(/** @type {ParentNode} */ (form.parentNode))
   const isEmpty = document.querySelector('.ba-main .ba-empty') !== null
-  say(isEmpty ? words.nothing : words.filtered)
-  setTimeout(say, 2 * PATIENCE_MS, '')
+  sayBriefly(isEmpty ? words.nothing : words.filtered)
 }
 
 // --- Confirmation dialogs ---
