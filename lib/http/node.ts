@@ -151,8 +151,8 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
  * the connection, an endless body would keep it open.
  */
 function drain(request: NodeRequest, onEnd: () => void): void {
-  const { stream = request } = request.httpVersionMajor > 1 ? request : {}
-  const timer = setTimeout(() => stream.destroy(), LINGER_MS)
+  const closing = request.httpVersionMajor > 1 ? request.stream : request
+  const timer = setTimeout(() => closing?.destroy(), LINGER_MS)
   request
     .on('error', () => {})
     .once('end', onEnd)

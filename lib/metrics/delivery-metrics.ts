@@ -37,26 +37,26 @@ export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics
     'Duration of writing up to 200 attempt results, in seconds.',
     STATEMENT_BOUNDS,
   )
-  const count = (name: string, unit: string, help: string, kind: Numbers['kind'] = 'counter'): Numbers =>
+  const numbers = (name: string, unit: string, help: string, kind: Numbers['kind'] = 'counter'): Numbers =>
     createNumbers(kind, { name: `business_api.${name}`, help, unit })
-  const attempts = count(
+  const attempts = numbers(
     'attempts',
     '{attempt}',
     'Recorded webhook delivery attempts by outcome and response class.',
   )
-  const claimed = count('claimed_deliveries', '{delivery}', 'Deliveries claimed by this process.')
-  const lost = count(
+  const claimed = numbers('claimed_deliveries', '{delivery}', 'Deliveries claimed by this process.')
+  const lost = numbers(
     'lost_results',
     '{attempt}',
     'Attempt results dropped because another process had taken over the claim.',
   )
-  const failures = count(
+  const failures = numbers(
     'loop_failures',
     '{statement}',
     'Failed claims, result writes and parts of the purge.',
   )
-  const notices = count('notices', '{notice}', 'Notices for operators by kind.')
-  const lag = count(
+  const notices = numbers('notices', '{notice}', 'Notices for operators by kind.')
+  const lag = numbers(
     'retention_lag',
     's',
     "How late the purge of old events was at this process's last part, in seconds.",

@@ -44,17 +44,19 @@ export const STATE_METRICS: readonly StateMetric[] = [
   ofQueue('paused', 'Pending deliveries of paused endpoints', 'paused'),
   ofQueue('sending', 'Sending deliveries, of any process', 'sending'),
   ofQueue('failed', 'Failed deliveries that have not been recovered', 'failed'),
-  ofConnections('connections_max', 'Maximum number of connections of the store.', 'max'),
-  ofConnections('connections_in_use', 'Connections running a statement.', 'inUse'),
-  ofConnections('statements_waiting', 'Statements that wait for a connection.', 'waiting'),
+  ofConnections('connections_max', '{connection}', 'Maximum number of connections of the store.', 'max'),
+  ofConnections('connections_in_use', '{connection}', 'Connections running a statement.', 'inUse'),
+  ofConnections('statements_waiting', '{statement}', 'Statements that wait for a connection.', 'waiting'),
   ofConnections(
     'statements_refused',
+    '{statement}',
     'Statements rejected because too many waited for a connection.',
     'refused',
     'counter',
   ),
   ofConnections(
     'statements_timed_out',
+    '{statement}',
     'Statements that waited for a connection until their deadline.',
     'timedOut',
     'counter',
@@ -119,10 +121,10 @@ function ofQueue(
 
 function ofConnections(
   name: string,
+  unit: string,
   help: string,
   field: keyof ConnectionUse,
   kind: Numbers['kind'] = 'gauge',
 ): StateMetric {
-  const unit = name.startsWith('statements') ? '{statement}' : '{connection}'
   return { ...gauge(name, unit, help, ({ connections }) => connections?.[field]), kind }
 }

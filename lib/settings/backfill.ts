@@ -170,8 +170,9 @@ export function createBackfillCalls(
       }
       const next = part.outcome === 'done' ? part.next : null
       place = next === null ? startAfter(types, type) : { type, recordId: next }
+      const tookMs = performance.now() - begunAt
       await onProgress({ ...sum, next: describe(place) })
-      if (place !== null && sum.examined < limit) await sleep(performance.now() - begunAt)
+      if (place !== null && sum.examined < limit) await sleep(tookMs)
     }
     return { ...sum, next: describe(place) }
   }

@@ -13,7 +13,7 @@ export const activity: Command = defineCommand({
   name: 'activity',
   summary: "shows an organization's deliveries and attempts by time and endpoint",
   about:
-    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Pending and failed deliveries are those of this moment. Endpoints with problems come first. The durations p50 and p95 are estimates: the true value is between half and double.',
+    'Covers the last 24 hours, or any period of the last 35 days, in full hours. Pending and failed deliveries are the current ones. Endpoints with problems come first. The durations p50 and p95 are estimates: the true value is between half and double.',
   flags: {
     organization,
     endpoint: text('ID', 'only of this endpoint'),

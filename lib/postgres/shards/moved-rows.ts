@@ -7,6 +7,7 @@ import { callFor } from '../statements/statement.ts'
 
 // The rows of an organization that is being moved to another shard. See move.ts.
 
+/** Maximum number of rows that one statement deletes. */
 const PART_LIMIT = 1000
 
 /** Deletes an organization's rows in batches until there are none left. Returns the number of deleted rows. */

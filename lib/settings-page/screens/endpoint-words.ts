@@ -3,7 +3,7 @@ import type { ResolvedAccess } from '../access.ts'
 import type { Context } from '../context.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { badge } from '../views/elements.ts'
+import { badge, type Tone } from '../views/elements.ts'
 
 /** Returns the endpoint in the request's path. @throws `BusinessApiError` with code `not_found` */
 export function endpointOf({ settings, access, params }: Context): Promise<WebhookEndpoint> {
@@ -26,6 +26,11 @@ export function nameFor(
 /** Returns the first 60 characters of {@link nameFor}, because lists repeat it in each line. */
 export function shortName(...given: Parameters<typeof nameFor>): string {
   return [...nameFor(...given)].slice(0, 60).join('')
+}
+
+/** Returns the tone of a notice about an endpoint that is failing or disabled. */
+export function troubleTone({ disabledReason }: WebhookEndpoint): Tone {
+  return disabledReason === 'administrator' ? 'quiet' : 'bad'
 }
 
 /** Renders an endpoint's status as a badge. */

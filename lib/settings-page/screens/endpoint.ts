@@ -16,7 +16,7 @@ import { lastRotation } from './audit.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
-import { disabledReason, endpointOf, endpointState, nameOf } from './endpoint-words.ts'
+import { disabledReason, endpointOf, endpointState, nameOf, troubleTone } from './endpoint-words.ts'
 
 /** `/endpoints/:id`. */
 export async function show(context: Context): Promise<ScreenPage> {
@@ -156,10 +156,12 @@ function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint
     const isByHand = endpoint.disabledReason === 'administrator' && access.can('audit:read')
     const changes = link('/audit', { subject: id, action: 'endpoint.disabled' })
     const who = isByHand && html`<p><a href="${changes}">${t`View in audit log`}</a></p>`
-    return notice('wait', t`Endpoint disabled`, [html`<p>${disabledReason(t, endpoint)}</p>`, since, who])
+    const content = [html`<p>${disabledReason(t, endpoint)}</p>`, since, who]
+    return notice(troubleTone(endpoint), t`Endpoint disabled`, content)
   }
   if (failures === 0) return null
-  return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
+  const title = t.count(failures, 'The last attempt failed', 'The last {0} attempts failed')
+  return notice(troubleTone(endpoint), title, since)
 }
 
 function testForm(context: Context, { id, types }: WebhookEndpoint): Content {

@@ -43,7 +43,10 @@ export function showFailure(
     ],
     404: [t`Page not found`, t`The page doesn't exist or was deleted.`],
     405: [t`Method not allowed`, t`Open the page again and try again.`],
-    409: [t`Couldn't save changes`, t`It was changed in the meantime. Open the page again and try again.`],
+    409: [
+      t`Couldn't save changes`,
+      t`Someone changed the same settings in the meantime. Open the page again and try again.`,
+    ],
     413: [t`Form too large`, t`Nothing was changed.`],
     422: [t`Limit reached`, t`Your organization has reached its limit. Nothing was changed.`],
     503: [

@@ -6,7 +6,7 @@ import type { Context, ScreenPage } from '../context.ts'
 import { type Content, html } from '../html.ts'
 import { buttonLink, codeBlock, notice } from '../views/elements.ts'
 import { activitySection, endpointsSection, figures, periodText, readActivity } from './activity.ts'
-import { disabledReason, nameOf } from './endpoint-words.ts'
+import { disabledReason, nameOf, troubleTone } from './endpoint-words.ts'
 import { periodSince } from './filter.ts'
 import { readUnlogged } from './unlogged.ts'
 
@@ -58,11 +58,11 @@ function troublesOf(context: Context, { keys, endpoints, activity }: Seen): read
     .filter((key) => expiryOf(key) <= now + WEEK_MS)
     .toSorted((one, other) => expiryOf(one) - expiryOf(other))
   const aboutEndpoints = troubledEndpoints.slice(0, LISTED_MAX).map((endpoint) => {
-    const { id, state, failingSince, disabledReason: reason } = endpoint
+    const { id, state, failingSince } = endpoint
     const isDisabled = state === 'disabled'
     const name = nameOf(endpoint)
     return notice(
-      isDisabled ? (reason === 'administrator' ? 'quiet' : 'bad') : 'wait',
+      troubleTone(endpoint),
       isDisabled ? t`${name} is disabled` : t`${name} is failing`,
       html`<p>${disabledReason(t, endpoint)} ${failingSince !== null && html`${t`Failing since`} ${format.time(failingSince)}.`} <a href="${link(`/endpoints/${id}`)}">${t`View endpoint`}</a></p>`,
     )

@@ -3,7 +3,7 @@ import { type Content, html } from '../html.ts'
 import { buttonLink } from './elements.ts'
 import { form } from './form.ts'
 
-/** A confirmation of an action that can't be undone. */
+/** A question before an action is taken. */
 export interface Confirmation {
   /** The action and the subject's name. */
   readonly title: string
