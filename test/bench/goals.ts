@@ -27,10 +27,10 @@ const CREATE = 'create, one endpoint'
 
 /** Every ratio of the benchmark, in the order of the report. */
 export const COMPARISONS: readonly Comparison[] = [
-  ...besidePeers('lists', FIFTY, 3.5),
-  ...besidePeers('lists', FIFTY_OF_MANY, 3.5),
-  ...besidePeers('lists', ONE, 2.5),
-  ...besidePeers('creates', CREATE, 1.4),
+  ...besidePeers('lists', FIFTY, 4),
+  ...besidePeers('lists', FIFTY_OF_MANY, 4),
+  ...besidePeers('lists', ONE, 3),
+  ...besidePeers('creates', CREATE, 1.8),
   overList('429 flood'),
   overList('401 flood'),
   duringFlood('429 flood'),
@@ -42,9 +42,9 @@ export const COMPARISONS: readonly Comparison[] = [
     over: ['list statement', 'alone'],
     atLeast: 0.5,
   },
-  besideDeliverer('raw signed POSTs', 0.65),
+  besideDeliverer('raw signed POSTs', 0.45),
   besideDeliverer('graphile-worker', 5),
-  besideDeliverer('BullMQ', 4),
+  besideDeliverer('BullMQ', 2.5),
   besideDeliverer('pg-boss', 8),
   {
     part: 'deliveries',
