@@ -10,6 +10,7 @@ import {
   readEach,
   readFunction,
   readLogger,
+  readPath,
   rejectUnknown,
   whole,
 } from '../base/options.ts'
@@ -101,7 +102,7 @@ const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
 const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 
 const READERS = {
-  basePath: readBasePath,
+  basePath: (given) => readPath('basePath', given, '/platform') ?? '',
   trailingSlash: flag(),
   info: readInfo,
   maxBodyBytes: whole(65_536),
@@ -140,14 +141,6 @@ function readInfo(info: ApiInfo = {}): ApiInfo {
   rejectUnknown(info.contact ?? {}, { name: true, url: true, email: true }, 'info.contact.')
   rejectUnknown(info.license ?? { name: '' }, { name: true, url: true, identifier: true }, 'info.license.')
   return info
-}
-
-function readBasePath(given = ''): string {
-  const path = typeof given === 'string' ? given.replace(/\/+$/, '') : null
-  if (path !== null && /^(\/[A-Za-z0-9._~-]+)*$/.test(path)) return path
-  throw new TypeError(
-    `Option 'basePath' must be a path like '/platform': current value is ${printValue(given)}`,
-  )
 }
 
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {

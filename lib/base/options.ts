@@ -61,6 +61,16 @@ export function readFunction<Value>(name: string, value: Value): Value {
   throw new TypeError(`Option '${name}' must be a function: current value is ${printValue(value)}`)
 }
 
+/** Reads an optional path, and removes slashes at its end. @throws `TypeError` */
+export function readPath(name: string, value: string | undefined, example: string): string | undefined {
+  if (value === undefined) return undefined
+  const path = typeof value === 'string' ? value.replace(/\/+$/, '') : null
+  if (path !== null && /^(\/[A-Za-z0-9._~-]+)*$/.test(path)) return path
+  throw new TypeError(
+    `Option '${name}' must be a path like '${example}': current value is ${printValue(value)}`,
+  )
+}
+
 /** Describes a value for an error message. Longer strings and objects could contain a secret, so they aren't shown. */
 export function printValue(value: unknown): string {
   if (typeof value === 'string')

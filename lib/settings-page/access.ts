@@ -25,7 +25,7 @@ export interface Access {
   readonly organizationName?: string | undefined
   /** Recorded in the audit log with each change: 1 to 200 characters, for example a user ID or email address. */
   readonly actor: string
-  /** `everything`, `read` or a list of abilities. Required, because nobody should get write access by default. */
+  /** `everything`, `read` or a list of abilities. Required, so write access is never given by mistake. */
   readonly can: 'everything' | 'read' | readonly Ability[]
   /** The scopes that this person may grant to a key. Defaults to all. */
   readonly grantableScopes?: readonly KeyScope[] | undefined

@@ -1,7 +1,14 @@
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import { type OptionReaders, type ReadBy, readEach, readFunction, readLogger } from '../base/options.ts'
+import {
+  type OptionReaders,
+  type ReadBy,
+  readEach,
+  readFunction,
+  readLogger,
+  readPath,
+} from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
@@ -89,7 +96,7 @@ const READERS = {
     require(typeof given === 'function', 'authorize', 'a function')
     return given
   },
-  basePath: readBasePath,
+  basePath: (given) => readPath('basePath', given, '/settings/developer'),
   api(given) {
     require(given === undefined ||
       typeof given?.describe === 'function', 'api', 'the handler of createBusinessApi')
@@ -126,13 +133,6 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
 
 function require(isRight: boolean, name: string, requirement: string): void {
   if (!isRight) throw new TypeError(`Option '${name}' must be ${requirement}`)
-}
-
-function readBasePath(basePath: string | undefined): string | undefined {
-  if (basePath === undefined) return undefined
-  const isPath = typeof basePath === 'string' && /^(\/[A-Za-z0-9._~-]+)*\/*$/.test(basePath)
-  require(isPath, 'basePath', "a path like '/settings/developer'")
-  return basePath.replace(/\/+$/, '')
 }
 
 /** A path or https URL, so the browser never runs the value as code. */
