@@ -164,8 +164,11 @@ function testLists(harness: StoreHarness): void {
   })
 }
 
-/** How long a transaction of another test, even in a different database of the server, can stay open, in ms. */
-const OTHERS_MS = 20_000
+/**
+ * How long a transaction of another test, even in a different database of the server, can stay open, in ms. Longer than
+ * PostgreSQL's default `authentication_timeout`, because an unfinished authentication blocks the drop of any database.
+ */
+const OTHERS_MS = 90_000
 
 function testNotes(harness: StoreHarness): void {
   harness.test('listSince() returns the events since a time, oldest first, page by page', async (t) => {
