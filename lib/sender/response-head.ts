@@ -29,7 +29,8 @@ const PLAIN_HEAD = new RegExp(
     String.raw`(?!204|304)[2-5]\d\d[^\r\n\0]*\r\n${PLAIN_HEADERS}(?:${FRAMING_HEADER}${PLAIN_HEADERS})?)\r\n`,
   'i',
 )
-const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*([^\r\0]*?)[ \t]*$/
+/** A value's words and the spaces between them are matched apart, because anyone can send 16 KiB of spaces. */
+const HEADER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*:[ \t]*(?:([^\r\0 \t]+(?:[ \t]+[^\r\0 \t]+)*)[ \t]*)?$/
 /** A response starts with "HTTP" or a blank line. */
 const BEGINNINGS = Buffer.from('\r\nH')
 const NO_BYTES = Buffer.alloc(0)
@@ -128,8 +129,8 @@ function readHeaders(head: string): readonly Header[] | null {
     .slice(1)
   const headers: Header[] = []
   for (const line of lines) {
-    const [, name, value] = HEADER.exec(line) ?? []
-    if (name === undefined || value === undefined) return null
+    const [, name, value = ''] = HEADER.exec(line) ?? []
+    if (name === undefined) return null
     headers.push([name, value])
   }
   return headers

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { closed, startRawReceiver } from './_receiver.ts'
-import { createLocalSender, makeRequest } from './_setup.ts'
+import { assertFailed, createLocalSender, makeRequest } from './_setup.ts'
 
 /** A response that a receiver sends to each request. */
 interface Case {
@@ -162,3 +162,18 @@ for (const [what, { response, status = 200, excerpt = 'ok', connections = 1, isC
       }
       assert.equal(receiver.accepted, connections)
     })
+
+for (const [what, end] of Object.entries({ 'only spaces and a NUL': '\0', 'spaces before a NUL': 'a\0' }))
+  test(`a header of ${what} takes no time to read`, async (context) => {
+    // A head may have 16 KiB. Even a few of these bytes would block the process for seconds.
+    const head = `HTTP/1.1 200 OK\r\nX-A:${' '.repeat(3000)}${end}\r\n\r\n`
+    const receiver = await startRawReceiver(context, (socket) => {
+      socket.on('data', () => socket.end(head))
+    })
+    const sender = createLocalSender(context)
+    await sender.send(makeRequest(receiver.origin))
+    const before = process.cpuUsage()
+    assertFailed(await sender.send(makeRequest(receiver.origin)), 'invalid_response')
+    const { user } = process.cpuUsage(before)
+    assert.ok(user < 500_000, `${user} µs`)
+  })
