@@ -1,7 +1,7 @@
 import type { Caller } from '../access/admission.ts'
 import { storeUnavailable } from '../base/errors.ts'
 import { checkValue, quickCheck, type StandardSchema } from '../base/standard-schema.ts'
-import { readJson } from '../http/body.ts'
+import { readJson, readParameters } from '../http/body.ts'
 import { isIdLike, listUrl, nextLink, readListQuery } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
@@ -158,7 +158,6 @@ function readPaging(
 
 /** Parses a query string. Values are strings, or lists of strings if a name is repeated. */
 function textsOf(query: string): Readonly<Record<string, string | readonly string[]>> {
-  const given = new URLSearchParams(query)
-  const entries = [...new Set(given.keys())].map((name) => [name, given.getAll(name)] as const)
+  const entries = [...readParameters(query)]
   return Object.fromEntries(entries.map(([name, all]) => [name, all.length > 1 ? all : (all[0] ?? '')]))
 }

@@ -257,6 +257,16 @@ describe('handle()', () => {
     assert.throws(() => new Refusal(200, 'fine'), RangeError)
   })
 
+  test('is called at once if the query has many parameters', async () => {
+    const { key } = await newCaller()
+    const { api } = withRoute({ query: v.object({ a: v.string() }), handle: () => ({ data: 'a' }) })
+    const query = Array.from({ length: 25_000 }, (_, index) => index.toString(36)).join('&')
+    const before = process.cpuUsage()
+    assert.equal((await request(api, `/api/v1/probe?${query}`, { key, method: 'POST' })).status, 200)
+    const { user } = process.cpuUsage(before)
+    assert.ok(user < 700_000, `${user} µs`)
+  })
+
   test("never sends a result that its response schema rejects, or fields that the schema doesn't have", async () => {
     const { organizationId, key } = await newCaller()
     const { api, failures } = withRoute({ handle: () => ({ data: 1 as never }) })

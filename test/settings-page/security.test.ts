@@ -216,6 +216,19 @@ test('paths that are not there are 404, other methods 405, and odd paths no way 
   assert.deepEqual([head.status, await head.text()], [200, ''])
 })
 
+test('a form of many fields takes no time to read', async () => {
+  const under = setUp()
+  const names = Array.from({ length: 12_000 }, (_, index) => index.toString(36))
+  await under.post('/keys/new', FIELDS)
+  const before = process.cpuUsage()
+  assert.equal(
+    (await under.post('/keys/new', Object.fromEntries(names.map((name) => [name, ''])))).status,
+    422,
+  )
+  const { user } = process.cpuUsage(before)
+  assert.ok(user < 700_000, `${user} µs`)
+})
+
 test('a nonce of the access is on both tags and in the policy', async () => {
   const under = setUp()
   under.access = { ...EVERYTHING, nonce: 'abc123==' }
