@@ -82,7 +82,8 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
   async function handle(request: ApiRequest, received: Received): Promise<ApiReply | null> {
     const target = splitTarget(request.url, received.basePath)
     if (target === null) return null
-    const path = target.path.replace(/\/+$/, '') || '/'
+    // The lookbehind prevents a search from each slash of a long path.
+    const path = target.path.replace(/(?<!\/)\/+$/, '') || '/'
     const query = new URLSearchParams(target.query)
     const requestId = newRequestId()
     const exchange: PageExchange = { request, received, path, query, requestId, access: NO_ACCESS }

@@ -216,11 +216,12 @@ test('paths that are not there are 404, other methods 405, and odd paths no way 
   assert.deepEqual([head.status, await head.text()], [200, ''])
 })
 
-test('a form of many fields takes no time to read', async () => {
+test('a path of slashes and a form of many fields take no time to read', async () => {
   const under = setUp()
   const names = Array.from({ length: 12_000 }, (_, index) => index.toString(36))
   await under.post('/keys/new', FIELDS)
   const before = process.cpuUsage()
+  assert.equal((await under.get(`${'/'.repeat(30_000)}a`)).status, 404)
   assert.equal(
     (await under.post('/keys/new', Object.fromEntries(names.map((name) => [name, ''])))).status,
     422,
