@@ -632,6 +632,43 @@ test("a shard that a process knows from before a move to it hasn't lost the orga
   await started.close()
 })
 
+test("a map that is newer than the choice of a shard doesn't fail the call", async (t) => {
+  const organization = organizationOn('a', 17)
+  await fill(organization, 'a')
+  const away = new Map([...urls(), ['c', 'postgres://127.0.0.1:1/none']])
+  assert.deepEqual((await moveOrganization(away, organization, 'b')).untold, ['c'])
+  const stores = NAMES.map((name, index) => {
+    const own = createPostgresStore(shards.databases[index]?.url ?? '')
+    // Shard c, whose map is old, responds first.
+    const shardPlace: typeof own.shardPlace = async (...args) => {
+      if (name !== 'c') await new Promise((resolve) => setTimeout(resolve, 1200))
+      return own.shardPlace(...args)
+    }
+    return [name, { ...own, shardPlace }] as const
+  })
+  const started = createShardedStore({ shards: Object.fromEntries(stores) })
+  t.after(() => started.close())
+  assert.equal((await createPlatform(started).clients.list(organization)).data.length, 1)
+})
+
+test('a host that only makes calls in its own transactions finds an organization after one rejected call', async (t) => {
+  const organization = organizationOn('a', 18)
+  await fill(organization, 'a')
+  const started = shards.open()
+  t.after(() => started.close())
+  const create = async () => {
+    const { name, store: own } = await started.shardOf(organization)
+    const call = sqlOf(name as Name).begin((tx) =>
+      createPlatform(own).using(tx).clients.create(organization, { name: 'Host' }),
+    )
+    return call.then(() => name)
+  }
+  assert.equal(await create(), 'a')
+  await move(organization, 'b')
+  await assert.rejects(create(), isCode(WRONG_SHARD, /it belongs to shard b; nothing was written/))
+  assert.equal(await create(), 'b')
+})
+
 test("rows left behind don't cause notices, resealed secrets or request log entries", async () => {
   const organization = organizationOn('a', 10)
   const { key } = await fill(organization, 'a')

@@ -155,8 +155,9 @@ export function createFleet(stores: Readonly<Record<string, PostgresStore>>): Fl
 
     async askPlace(organizationId, call) {
       for (;;) {
-        const shard = await locate(organizationId)
+        // Read before locating, because the map may change until the call is sent.
         const learned = map.learned()
+        const shard = await locate(organizationId)
         try {
           return await ask(shard, call)
         } catch (error) {

@@ -180,7 +180,8 @@ function guard<Own extends Service>(fleet: Fleet, shard: Shard): PostgresStore<O
       return guarded(records, async (call) => {
         checked ??= checkTransaction(transaction)
         await checked
-        return call(records)
+        // Updates the map if the organization has moved.
+        return fleet.ask(shard, () => call(records))
       })
     },
   }
