@@ -92,6 +92,12 @@ export interface PostgresStore<Own extends Service = Service> extends BusinessAp
    * @param slots the slots encoded in the keys
    */
   shardKeys(digests: readonly string[], slots?: readonly number[]): Promise<ShardKeys>
+  /**
+   * Waits for a lock by name, in a transaction on an additional connection. Used by `createShardedStore`.
+   *
+   * @returns a function that releases the lock
+   */
+  hold(name: string): Promise<() => void>
 }
 
 /**
@@ -152,6 +158,7 @@ export function createStoreOn(database: Database, service: Service = defineServi
     shardPlace: (first, { transaction, told } = {}) =>
       readShardPlace(transaction ? inTransaction(transaction) : database, first, told),
     shardKeys: (digests, slots) => readShardKeys(database, digests, slots),
+    hold: database.hold,
     close: database.close,
     [Symbol.asyncDispose]: () => database.close(),
   }

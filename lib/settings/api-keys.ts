@@ -86,9 +86,7 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Imports a key from your previous API. The key keeps working, but can't be shown.
    *
-   * A sharded store first checks that no other organization on any shard has the key. If two processes import the same
-   * key at the same time into organizations on different shards, both calls may succeed. Requests with that key are then
-   * served for either organization until you revoke one of the two keys.
+   * A sharded store first checks that no other organization on any shard has the key.
    *
    * @throws `TypeError` if the service doesn't define `importedKeys`, `BusinessApiError` with code `limit_reached` like
    * `create`, or `already_exists` if the id was used before or any organization has a key with this digest. You can't

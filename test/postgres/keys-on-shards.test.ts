@@ -216,3 +216,41 @@ test('an import finds the digest of a revoked key on another shard, but not in r
   await place('a', source, 'c', 2)
   await settings.apiKeys.import(other, given)
 })
+
+test('of two processes that import a key at the same time into organizations on two shards, one is rejected', async (t) => {
+  const organizations = [organizationOn('a', 6), organizationOn('b', 7)]
+  let asked = 0
+  const processes = organizations.map(() =>
+    startProcess(t, {}, async (_, find) => {
+      const found = await find()
+      asked++
+      // Both processes have asked all shards before either inserts the key, if nothing keeps them apart.
+      for (let wait = 0; wait < 50 && asked < 2 * NAMES.length; wait++)
+        await new Promise((resolve) => setTimeout(resolve, 10))
+      return found
+    }),
+  )
+  await Promise.all(processes.map(({ store }, index) => store.shardOf(organizations[index] ?? '')))
+  for (let round = 0; round < 4; round++) {
+    asked = 0
+    const key = generateApiKey('bapi', slotOf(`org_${round}`))
+    const given = { digest: digestApiKey(key), prefix: 'old_', lastFour: key.slice(-4), ...NEW }
+    const results = await Promise.allSettled(
+      processes.map(({ settings }, index) => settings.apiKeys.import(organizations[index] ?? '', given)),
+    )
+    const codes = results.map((result) => result.status === 'fulfilled' || Object(result.reason).code)
+    assert.deepEqual(codes.toSorted(), ['already_exists', true])
+  }
+})
+
+test('an import waits for an import in another process only as long as a statement may take', async (t) => {
+  const { store, settings } = startProcess(t)
+  const key = generateApiKey('bapi', slotOf(organizationOn('c')))
+  const given = { digest: digestApiKey(key), prefix: 'old_', lastFour: key.slice(-4), ...NEW }
+  const { store: locking } = await store.shardOf(given.digest)
+  const release = await locking.hold(given.digest)
+  const waiting = settings.apiKeys.import(organizationOn('a', 7), given)
+  await assert.rejects(waiting, { code: 'store_unavailable', message: /^Shard '[abc]': .* within 5000 ms$/ })
+  release()
+  assert.equal((await settings.apiKeys.import(organizationOn('a', 7), given)).lastFour, key.slice(-4))
+})

@@ -17,8 +17,6 @@ let shards: TestShards
 let store: ShardedStore
 let homes: ReadonlyMap<string, Sql>
 let stale: () => ShardedStore
-/** A process imports one key after another, so all imports go to one store. */
-let importing: ShardedStore
 let close: () => Promise<unknown>
 
 before(async () => {
@@ -36,7 +34,6 @@ before(async () => {
   )
   const byName = Object.fromEntries(stores.map((each, index) => [NAMES[index] ?? '', each] as const))
   stale = () => createShardedStore({ shards: byName })
-  importing = stale()
   close = () => Promise.all([store, ...stores].map((each) => each.close()))
 })
 
@@ -51,8 +48,7 @@ async function staleStore(organizationId: string): Promise<BusinessApiStore> {
   const slices = Object.entries(whole).map(([name, slice]) => {
     if (typeof slice !== 'object' || ['shards', 'service', 'deliveries'].includes(name)) return [name, slice]
     const verbs = Object.keys(slice).map((verb) => {
-      const call = (...args: unknown[]) =>
-        Reflect.get(Reflect.get(Object(args[0]).isImported ? importing : stale(), name), verb)(...args)
+      const call = (...args: unknown[]) => Reflect.get(Reflect.get(stale(), name), verb)(...args)
       return [verb, call]
     })
     return [name, Object.fromEntries(verbs)]

@@ -1,6 +1,7 @@
 import type { Fragment, ISql, Sql } from 'postgres'
+import { storeUnavailable } from '../../base/errors.ts'
 import { type Names, readFlag, readTimeout, readWhole, rejectUnknown } from '../../base/options.ts'
-import { sleep } from '../../base/time.ts'
+import { sleep, withDeadline } from '../../base/time.ts'
 import type { ConnectionUse } from '../../business-store.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
 import { ifHereIn } from '../statements/here.ts'
@@ -13,6 +14,7 @@ import {
   isUnavailable,
   unavailable,
 } from './driver-faults.ts'
+import { inTransaction } from './plain-transaction.ts'
 import { createPool, type RawRows, type Statement, type StatementTime } from './pool.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
@@ -125,6 +127,8 @@ export interface Database extends RecordDatabase {
   readonly wakeUp: WakeUpSignal
   /** Explains errors of statements that ran in the host's transaction. */
   readonly explain: ExplainError
+  /** See `PostgresStore.hold`. */
+  hold(name: string): Promise<() => void>
   /** See `PostgresStore.beginRequest`. */
   beginRequest(): () => void
   /** See `BusinessApiStore.connectionUse`. */
@@ -253,6 +257,18 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     )
   const wakeUp = createWakeUpSignal(notify, sessions ? servers.open : null)
 
+  function hold(name: string): Promise<() => void> {
+    return new Promise((resolve, reject) => {
+      inTransaction(source, 'read committed', async (sql) => {
+        const lock = sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+        await withDeadline(lock, statementTimeoutMs, () => {
+          throw storeUnavailable(`Cannot take the lock ${name} within ${statementTimeoutMs} ms`)
+        })
+        await new Promise<void>((release) => resolve(release))
+      }).catch((error) => reject(isUnavailable(error) ? unavailable(error) : error))
+    })
+  }
+
   async function close(timeoutMs: number): Promise<void> {
     await drain.finish(timeoutMs)
     wakeUp.close()
@@ -267,6 +283,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     limits: { maxConnections, maxPending, statementTimeoutMs },
     wakeUp,
     explain,
+    hold,
     beginRequest: drain.beginRequest,
     connectionUse: turns.use,
     close(options) {

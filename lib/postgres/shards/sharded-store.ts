@@ -111,19 +111,24 @@ export function createShardedStore<Own extends Service = Service>(options: {
 
 /**
  * Inserts a key. An imported key is only inserted once all shards have confirmed that no other organization has the
- * digest. This process's imports run one after another. Imports of other processes may come between the two steps, since
- * nothing is atomic across shards.
+ * digest. In the meantime, a lock on one shard, the same in every process, keeps others from importing it. This
+ * process's imports run one after another, because each lock needs a connection.
  */
-function insertOnce({ askAll }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
+function insertOnce({ ask, askAll, locate }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
   let turn: Promise<unknown> = Promise.resolve()
   return (request) => {
     if (!request.isImported) return insert(request)
-    const { key, organizationId } = request
+    const { digest } = request.key
     const insertion = turn.then(async () => {
-      const { answers, away } = await askAll((store) => store.shardKeys([key.digest]))
-      if (away !== undefined) throw away
-      const isOurs = answers.every(({ keys }) => keys.every((each) => each.organizationId === organizationId))
-      return isOurs ? insert(request) : TAKEN
+      const release = await ask(await locate(digest), (store) => store.hold(digest))
+      try {
+        const { answers, away } = await askAll((store) => store.shardKeys([digest]))
+        if (away !== undefined) throw away
+        const owners = answers.flatMap(({ keys }) => keys.map(({ organizationId }) => organizationId))
+        return owners.every((owner) => owner === request.organizationId) ? await insert(request) : TAKEN
+      } finally {
+        release()
+      }
     })
     turn = insertion.catch(() => {})
     return insertion
