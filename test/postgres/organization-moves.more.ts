@@ -330,7 +330,7 @@ test("a move waits for another user's statement that waits for a lock and has wr
       200,
     )
   })
-  await assert.rejects(rejected, isCode(STORE_UNAVAILABLE, /because the sessions \d+ stay open/))
+  await assert.rejects(rejected, isCode(STORE_UNAVAILABLE, /because transactions stay open \(session \d+\)/))
   await holder`select pg_advisory_unlock(4242)`
   await waiting
   await waiter`select pg_advisory_unlock(4242)`
@@ -476,7 +476,7 @@ test('calls are unavailable between two shards; a transaction that stays open re
     await new Promise((resolve) => setTimeout(resolve, 50))
     const call = createPlatform(others).clients.create(organization, { name: 'Later' })
     await assert.rejects(call, isCode(STORE_UNAVAILABLE, /is moving to shard 'b'/))
-    await assert.rejects(moving, isCode(STORE_UNAVAILABLE, /because the sessions \d+ stay open/))
+    await assert.rejects(moving, isCode(STORE_UNAVAILABLE, /because transactions stay open \(session \d+\)/))
   })
   await open
   assert.equal((await others.shardOf(organization)).name, 'b')

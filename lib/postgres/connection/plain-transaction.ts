@@ -4,7 +4,7 @@ import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 
 /**
- * Runs `work` in a transaction on its own connection, which never reconnects. Closing the connection is how it's rolled
+ * Runs `work` in a transaction of any duration on its own connection, which never reconnects. Closing the connection is how it's rolled
  * back, which also works during a COPY. The server is one that `target_session_attrs` allows.
  *
  * We don't use the driver's `begin` because postgres.js 3.4.9 would send the rollback of a lost connection to a socket
@@ -28,6 +28,7 @@ export async function inTransaction<Result>(
   const connection = await servers.open({ onClosed() {} }, new AbortController().signal)
   try {
     await connection.sql.unsafe(`begin isolation level ${mode}`)
+    await connection.sql.unsafe(WITHOUT_TIMEOUTS)
     const result = await work(connection.sql)
     const { command } = await connection.sql.unsafe('commit')
     // After a failed statement whose error was caught, PostgreSQL rolls back instead.
@@ -38,6 +39,11 @@ export async function inTransaction<Result>(
     await connection.end(0)
   }
 }
+
+/** Turns off the timeouts of the server, database and role. `transaction_timeout` requires PostgreSQL 17. */
+const WITHOUT_TIMEOUTS = `
+  select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
+   where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`
 
 /** Adapts the transaction of {@link inTransaction} for stores. */
 export function transactionOn(sql: Sql): SqlTransaction {

@@ -130,11 +130,8 @@ function isLockFault(error: unknown): error is Error {
 // --- Inside the transaction ---
 
 async function prepareTransaction(sql: Sql): Promise<void> {
-  // The host's timeouts must not interrupt a migration (`transaction_timeout` requires PostgreSQL 17). With an empty
-  // `search_path`, unqualified names fail instead of accidentally referring to the host's tables.
+  // With an empty `search_path`, unqualified names fail instead of accidentally referring to the host's tables.
   await sql.unsafe(`
-    select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
-     where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
     set local lock_timeout = ${LOCK_TIMEOUT_MS};
     set local client_min_messages = warning;
     set local search_path = ''`)

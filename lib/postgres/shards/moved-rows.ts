@@ -58,11 +58,8 @@ export async function makeDays(source: RecordDatabase, target: RecordDatabase): 
   )
 }
 
-/** Makes values read the way they're written, turns a policy that hides rows into an error, and disables timeouts. */
-const PLAIN = `
-  select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
-   where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
-  set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off`
+/** Makes values read the way they're written, and turns a policy that hides rows into an error. */
+const PLAIN = 'set local datestyle to iso; set local extra_float_digits to 1; set local row_security to off'
 
 /** Runs `work` in a read-only transaction on the source and a transaction on the target. */
 export function inTransactions(
