@@ -1,8 +1,47 @@
+import { isPlain, PLAIN, printValue, rejectUnknown } from '../base/options.ts'
+
 /** Plural forms by the language's plural category. `{0}` is the count. */
 export type PluralForms = Readonly<Partial<Record<Intl.LDMLPluralRule, string>> & { readonly other: string }>
 
-/** Translations by English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay in English. */
+/** Translations by English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay in English, unknown ones are ignored. */
 export type Translations = Readonly<Record<string, string | PluralForms>>
+
+/** The names of {@link PluralForms}. */
+const FORMS = { zero: true, one: true, two: true, few: true, many: true, other: true }
+
+/** Reads the `texts` option. @throws `TypeError` naming the first invalid language, text or plural form */
+export function readTexts(
+  all: Readonly<Record<string, Translations>> = {},
+): Readonly<Record<string, Translations>> {
+  check(isPlain(all), 'texts', PLAIN, all)
+  for (const [language, translations] of Object.entries(all)) {
+    // A tag that is written differently would never be found.
+    check(isLanguageTag(language), 'texts', "by language tag, such as 'fr' or 'fr-CA'", language)
+    check(isPlain(translations), `texts.${language}`, PLAIN, translations)
+    for (const [source, target] of Object.entries(translations)) {
+      const name = `texts.${language}['${source}']`
+      if (typeof target === 'string') continue
+      check(isPlain(target), name, 'a string or plural forms', target)
+      rejectUnknown(target, FORMS, `${name}.`)
+      for (const [form, text] of [['other', target.other] as const, ...Object.entries(target)])
+        check(typeof text === 'string', `${name}.${form}`, 'a string', text)
+    }
+  }
+  return all
+}
+
+function check(isRight: boolean, name: string, requirement: string, value: unknown): void {
+  if (!isRight)
+    throw new TypeError(`Option '${name}' must be ${requirement}: current value is ${printValue(value)}`)
+}
+
+function isLanguageTag(tag: string): boolean {
+  try {
+    return /^[a-z]{2,3}(-|$)/.test(tag) && Intl.getCanonicalLocales(tag)[0] === tag
+  } catch {
+    return false
+  }
+}
 
 /** Translates the page's texts into a language. */
 export interface Texts {
@@ -38,7 +77,7 @@ export function createTexts(locale: string, all: Readonly<Record<string, Transla
 
   function count(number: number, one: string, other: string): string {
     const target = own(translations, other)
-    const forms = typeof target === 'object' ? target : { one, other }
+    const forms: PluralForms = typeof target === 'string' ? { other: target } : (target ?? { one, other })
     return fill(forms[rules.select(number)] ?? forms.other, [show(number)])
   }
 

@@ -179,6 +179,16 @@ test('an unusable option is a TypeError with the name of the option', () => {
     ['theme.light.muted', { theme: { light: { muted: '#cccccc' } } }],
     ['theme.dark.border', { theme: { dark: { border: '#20242c' } } }],
     ['theme.logo', { theme: { logo: 'data:text/html,x' } }],
+    ['texts', { texts: 'fr' }],
+    ['texts', { texts: new Map([['fr', {}]]) }],
+    ['texts', { texts: { fr_CA: {} } }],
+    ['texts', { texts: { 'fr-ca': {} } }],
+    ['texts', { texts: { french: {} } }],
+    ['texts.fr', { texts: { fr: ['Clés API'] } }],
+    ["texts.fr['API keys']", { texts: { fr: { 'API keys': 5 } } }],
+    ["texts.fr['{0} events'].many2", { texts: { fr: { '{0} events': { other: '', many2: '' } } } }],
+    ["texts.fr['{0} events'].other", { texts: { fr: { '{0} events': { one: '' } } } }],
+    ["texts.fr['{0} events'].one", { texts: { fr: { '{0} events': { one: 1, other: '' } } } }],
   ]
   for (const [name, options] of wrong) {
     assert.throws(
@@ -225,8 +235,9 @@ test('texts, dates and numbers follow the access', async () => {
       fr: {
         'API keys': 'Clés API',
         'Revoke {0}?': 'Révoquer {0} ?',
-        '{0} types': { one: '{0} type', other: '{0} types « & »' },
+        '{0} events': { one: '{0} événement', other: '{0} événements « & »' },
       },
+      ja: { '{0} events': '{0} 件のイベント' },
     },
   })
   under.access = { ...EVERYTHING, locale: 'fr-CA', timeZone: 'Africa/Tunis' }
@@ -234,7 +245,13 @@ test('texts, dates and numbers follow the access', async () => {
   assert.match((await under.get('/keys')).text, /<html lang="fr-CA">.*<h1[^>]*>Clés API<\/h1>/s)
   assert.match((await under.get(`/keys/${id}/revoke`)).text, /Révoquer &lt;b&gt; \?/)
   assert.match((await under.get(`/keys/${id}`)).text, /<time datetime="[^"]*">[^<]*(UTC\+1|HNEC|CET)/)
-  assert.match((await under.get('/keys')).words, /No key|Name/)
+  await under.settings.endpoints.register(ORGANIZATION, {
+    url: 'https://hooks.example.com',
+    types: ['client.created', 'lead.created'],
+  })
+  assert.match((await under.get('/endpoints')).text, /2 événements « &amp; »/)
+  under.access = { ...EVERYTHING, locale: 'ja' }
+  assert.match((await under.get('/endpoints')).text, /2 件のイベント/)
   under.access = { ...EVERYTHING, locale: 'not a locale', timeZone: 'Mars/Olympus' }
   assert.match((await under.get('/keys')).text, /<html lang="en">/)
 })
