@@ -35,6 +35,23 @@ begin
 end
 $$;
 
+-- Adds to a number in the details of an entry that several calls share. The first of them records the entry, about the
+-- organization if it has no subject.
+create function business_api.count_in_entry(organization_id text, entry jsonb, name text, added bigint) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
+  values (
+    $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', coalesce(entry ->> 'subjectId', $1),
+    coalesce(entry -> 'details', '{}') || jsonb_build_object(name, added)
+  )
+  on conflict on constraint audit_entries_pkey do update set
+    details = audit.details || jsonb_build_object(name, (audit.details ->> name)::bigint + added);
+end
+$$;
+
 -- Returns true if a subject has an entry with this change ID. Volatile for the same reason as is_recorded.
 create function business_api.is_change_made(organization_id text, subject_id text, change_id text) returns boolean
 language plpgsql volatile

@@ -93,16 +93,7 @@ begin
   get diagnostics made = row_count;
 
   if made > 0 then
-    insert into business_api.audit_entries as audit
-      (organization_id, id, changed_at, actor, action, subject_id, details)
-    values (
-      $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
-      (entry -> 'details') || jsonb_build_object('events', made)
-    )
-    on conflict (organization_id, id) do update set
-      details = audit.details || (
-        '{"events":' || ((audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint)::text || '}'
-      )::jsonb;
+    perform business_api.count_in_entry($1, entry, 'events', made);
   end if;
   return json_build_object(
     'outcome', 'done', 'examined', jsonb_array_length(batch), 'events', made,

@@ -104,15 +104,7 @@ begin
   end if;
   if taken <> '{}' then
     -- The calls of a recovery share one audit entry.
-    insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
-    values (
-      $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
-      (entry -> 'details') || jsonb_build_object('recovered', cardinality(taken))
-    )
-    on conflict (organization_id, id) do update set
-      details = audit.details || jsonb_build_object(
-        'recovered', (audit.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
-      );
+    perform business_api.count_in_entry($1, entry, 'recovered', cardinality(taken));
   end if;
   if is_repeat and entry ->> 'subjectId' = any ($2) then
     taken := taken || (entry ->> 'subjectId');

@@ -62,6 +62,7 @@ declare
   next_block bigint := first_block + 100;
   first_place tid := format('(%s,0)', first_block);
   next_place tid := format('(%s,0)', next_block);
+  owners jsonb;
   answer jsonb;
 begin
   with closed as (
@@ -75,25 +76,20 @@ begin
     select c.organization_id, c.id, c.event_id, c.type, c.endpoint_id, 'cancelled', c.created_at, now(), c.attempts, c.is_backfill
       from closed c
     returning organization_id
-  ), audited as (
-    insert into business_api.audit_entries as audit
-      (organization_id, id, changed_at, actor, action, subject_id, details)
-    select c.organization_id, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', c.organization_id,
-           jsonb_build_object('cancelled', count(*))
-      from cancelled c group by c.organization_id
-    on conflict (organization_id, id) do update set
-      details = jsonb_build_object(
-        'cancelled', (audit.details ->> 'cancelled')::bigint + (excluded.details ->> 'cancelled')::bigint
-      )
   )
-  select jsonb_build_object(
+  select (
+           select jsonb_object_agg(o.organization_id, o.deliveries)
+             from (select c.organization_id, count(*) as deliveries from cancelled c group by c.organization_id) as o
+         ),
+         jsonb_build_object(
            'cancelled', (select count(*) from closed),
            'sending', count(*) - (select count(*) from closed),
            'next', case when next_block < pg_relation_size('business_api.open_deliveries') / current_setting('block_size')::bigint
              then next_block end
          )
-    into answer
+    into owners, answer
     from business_api.open_deliveries d where d.ctid >= first_place and d.ctid < next_place;
+  perform business_api.count_in_entry(o.key, entry, 'cancelled', o.value::bigint) from jsonb_each_text(owners) as o;
   return answer;
 end
 $$;

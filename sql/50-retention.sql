@@ -125,15 +125,7 @@ begin
     into purged, next_place, candidates, inspections;
 
   if entry is not null then
-    insert into business_api.audit_entries as audit
-      (organization_id, id, changed_at, actor, action, subject_id, details)
-    select o.key, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', o.key,
-           (entry -> 'details') || jsonb_build_object('events', o.value::bigint)
-      from jsonb_each_text(purged) as o
-    on conflict (organization_id, id) do update set
-      details = audit.details || jsonb_build_object(
-        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
-      );
+    perform business_api.count_in_entry(o.key, entry, 'events', o.value::bigint) from jsonb_each_text(purged) as o;
   end if;
   return jsonb_build_object(
     'events', (select coalesce(sum(o.value::bigint), 0) from jsonb_each_text(purged) as o),
