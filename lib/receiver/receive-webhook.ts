@@ -34,7 +34,8 @@ export async function receiveWebhook<Own extends object = object>(
   request: IncomingMessage | Request,
   options: ReceiveWebhookOptions,
 ): Promise<ReceivedWebhook<Own>> {
-  const message = isFetchRequest(request) ? fromFetch(request) : fromNode(request, '')
+  // A consumed body counts as parsed, because the bytes that were signed are gone.
+  const message = isFetchRequest(request) ? fromFetch(request, { body: null }) : fromNode(request, '')
   const { signatureHeader, maxBodyBytes, verifying } = readReception(message.method, options)
   const body = await readRawBody(message, maxBodyBytes)
   const { timestamp } = verifyWebhook(body, message.header(signatureHeader), options.secret, verifying)
