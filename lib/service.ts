@@ -1,6 +1,15 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX, type ImportedKeys, readImportedKeys } from './access/api-keys.ts'
 import { type OwnScope, readScopes, type ScopeOwner } from './access/scopes.ts'
-import { flag, type OptionReaders, readEach, readHeaderPrefix, readMatching } from './base/options.ts'
+import {
+  flag,
+  isMatching,
+  type OptionReaders,
+  printValue,
+  readEach,
+  readHeaderPrefix,
+  readMatching,
+  rejectUnknown,
+} from './base/options.ts'
 import { type EventDefinition, type EventOwner, readEvents } from './resources/own-events.ts'
 import { type Route, readRoutes } from './resources/own-routes.ts'
 
@@ -84,15 +93,22 @@ export function defineService<
   return Object.freeze({ ...read, routes: readRoutes(read.routes, read) }) as Service<Events, Scopes>
 }
 
+/** Reads the `service` option. @throws `TypeError` naming the invalid option */
+export function readService(given: ServiceOptions = {}): Service {
+  rejectUnknown(given, READERS, 'service.')
+  return defineService(given)
+}
+
 /**
  * Returns a store's service. The store may be the host's own implementation.
  *
- * @throws `TypeError` if the store has no service or an invalid option
+ * @throws `TypeError` if it isn't a store, or if it has no service or an invalid option
  */
-export function serviceOf({ service }: { readonly service: ServiceOptions }): Service {
-  if (service === undefined)
+export function serviceOf(store: { readonly service: ServiceOptions }): Service {
+  if (!store) throw new TypeError(`Cannot use the store because it is ${printValue(store)}`)
+  if (store.service === undefined)
     throw new TypeError("Cannot use the store because it has no 'service': pass defineService({ … })")
-  return defineService(service)
+  return readService(store.service)
 }
 
 /** Matches a name with visible characters and spaces. */
@@ -100,7 +116,7 @@ const NAME = /^\P{C}{1,100}$/u
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {
   if (baseUrl === undefined) return undefined
-  const url = /^https?:\/\//i.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+  const url = isMatching(baseUrl, /^https?:\/\//i) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   if (
     url === undefined ||
     url.username !== '' ||

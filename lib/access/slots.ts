@@ -20,6 +20,8 @@ const COMBINED = 0x5a8e3
  * ```
  */
 export function slotOf(organizationId: string): number {
+  if (typeof organizationId !== 'string')
+    throw new TypeError("Cannot find the slot because the organization's id must be a string")
   // Only the lower half of the hash determines the slot.
   return (hash(Buffer.from(organizationId)) + COMBINED) & (SLOTS - 1)
 }

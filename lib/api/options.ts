@@ -11,6 +11,7 @@ import {
   readFunction,
   readLogger,
   readPath,
+  readTexts,
   rejectUnknown,
   whole,
 } from '../base/options.ts'
@@ -119,7 +120,7 @@ const READERS = {
   clock: (given = Date.now) => given,
   ids: (given) => given,
   /** `undefined` to use the request's header. */
-  traceparent: (given) => given && createTraceparentReader(given),
+  traceparent: (given) => (given === undefined ? given : createTraceparentReader(given)),
 } satisfies OptionReaders<BusinessApiOptions>
 
 /** The validated options with defaults filled in, and the store's service. */
@@ -138,8 +139,11 @@ export function readOptions(options: BusinessApiOptions, service: Service): Reso
 
 function readInfo(info: ApiInfo = {}): ApiInfo {
   rejectUnknown(info, { version: true, contact: true, license: true, termsOfService: true }, 'info.')
-  rejectUnknown(info.contact ?? {}, { name: true, url: true, email: true }, 'info.contact.')
-  rejectUnknown(info.license ?? { name: '' }, { name: true, url: true, identifier: true }, 'info.license.')
+  const { contact, license, ...texts } = info
+  readTexts(texts, { version: true, termsOfService: true }, 'info.')
+  readTexts(contact, { name: true, url: true, email: true }, 'info.contact.')
+  readTexts(license, { name: true, url: true, identifier: true }, 'info.license.')
+  if (license && license.name === undefined) throw new TypeError("Option 'info.license.name' must be given")
   return info
 }
 
@@ -177,7 +181,7 @@ function readRateLimit(name: string, limit: RateLimit): RateLimit {
   if (!isRateLimit(limit)) {
     throw new RangeError(
       `Option 'rateLimit.${name}' must be ${RATE_LIMIT_REQUIREMENT}: ` +
-        `current value is ${JSON.stringify(limit)}`,
+        `current value is { perSecond: ${printValue(limit.perSecond)}, burst: ${printValue(limit.burst)} }`,
     )
   }
   return limit

@@ -62,6 +62,7 @@ const RANDOM_POOL_BYTES = 4096
  * ```
  */
 export function createIds(clock: Clock = Date.now): Ids {
+  readFunction('clock', clock)
   if (clock !== Date.now) return createSequence(clock)
   systemIds ??= createSequence(clock)
   return systemIds

@@ -35,10 +35,13 @@ export function readMatching(
   pattern: RegExp,
 ): string {
   if (value === undefined) return byDefault
-  if (typeof value !== 'string' || !pattern.test(value)) {
-    throw new TypeError(`Option '${name}' must match ${pattern}: current value is ${printValue(value)}`)
-  }
-  return value
+  if (isMatching(value, pattern)) return value
+  throw new TypeError(`Option '${name}' must match ${pattern}: current value is ${printValue(value)}`)
+}
+
+/** Returns `true` for a string that matches. `pattern.test(value)` converts other values, and throws for some. */
+export function isMatching(value: unknown, pattern: RegExp): value is string {
+  return typeof value === 'string' && pattern.test(value)
 }
 
 /**
@@ -59,6 +62,33 @@ export function readFlag(name: string, value: boolean | undefined, byDefault = f
 export function readFunction<Value>(name: string, value: Value): Value {
   if (value === undefined || typeof value === 'function') return value
   throw new TypeError(`Option '${name}' must be a function: current value is ${printValue(value)}`)
+}
+
+/**
+ * Reads an object that the library itself creates, for example a store, or the host's own implementation.
+ *
+ * @param name the start of the message, for example `Option 'sender'`
+ * @param method the path to the method that tells it from other objects, for example `events.publish`
+ * @throws `TypeError` if there is no such method
+ */
+export function readHaving<Value>(name: string, value: Value, method: string, maker: string): Value {
+  const found = method.split('.').reduce<unknown>((part, step) => Object(part)[step], value)
+  if (typeof found === 'function') return value
+  const text = `current value is ${printValue(value)}`
+  throw new TypeError(`${name} must have the method ${method}, as that of ${maker}: ${text}`)
+}
+
+/** Reads an object whose fields are all optional strings. @throws `TypeError` */
+export function readTexts<Texts extends object>(
+  given: Texts | undefined,
+  names: Names<Texts>,
+  path: string,
+): void {
+  if (given !== undefined) rejectUnknown(given, names, path)
+  for (const [name, value] of Object.entries(given ?? {})) {
+    if (value === undefined || typeof value === 'string') continue
+    throw new TypeError(`Option '${path}${name}' must be a string: current value is ${printValue(value)}`)
+  }
 }
 
 /** Reads an optional path, and removes slashes at its end. @throws `TypeError` */

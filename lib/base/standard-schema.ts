@@ -1,3 +1,5 @@
+import { isPlain } from './options.ts'
+
 /**
  * A schema from valibot, Zod, ArkType or any other Standard Schema library (https://standardschema.dev).
  *
@@ -45,6 +47,10 @@ export function withJsonSchema<Input, Output>(
   schema: StandardSchema<Input, Output>,
   jsonSchema: object,
 ): StandardSchema<Input, Output> {
+  if (!isStandardSchema(schema) || !isPlain(jsonSchema))
+    throw new TypeError(
+      'Cannot add a JSON Schema because the arguments must be a Standard Schema and an object',
+    )
   const json = () => jsonSchema
   return { '~standard': { ...schema['~standard'], jsonSchema: { input: json, output: json } } }
 }

@@ -1,6 +1,6 @@
 import { ApiError } from './api-error.ts'
 import { attempt, type ClientAnswer, type ClientRequest, type ReadData } from './attempt.ts'
-import type { CallOptions, ResolvedClientOptions } from './client-options.ts'
+import { type CallOptions, type ResolvedClientOptions, readSignal } from './client-options.ts'
 
 /** Makes calls and retries them. */
 export type CallSender = <Data>(
@@ -21,7 +21,7 @@ export function createCaller(options: ResolvedClientOptions): CallSender {
   const { maxRetries, maxDurationMs, wait } = options
 
   return async (request, read, { signal }) => {
-    const link = joinSignals([options.signal, signal])
+    const link = joinSignals([options.signal, readSignal(signal)])
     try {
       // We don't use a fixed deadline, so a machine that was asleep gets another attempt, and tests don't have to wait.
       let remainingMs = maxDurationMs

@@ -1,4 +1,12 @@
-import { type OptionReaders, type ReadBy, readEach, readFunction, whole } from '../base/options.ts'
+import {
+  isMatching,
+  type OptionReaders,
+  type ReadBy,
+  readEach,
+  readFunction,
+  readHaving,
+  whole,
+} from '../base/options.ts'
 
 /** Options for `createApiClient`. Only read once. */
 export interface ApiClientOptions {
@@ -42,7 +50,7 @@ const READERS = {
   maxRetries: whole(5, { min: 0 }),
   maxDurationMs: whole(60_000),
   maxResponseBytes: whole(10 * 1024 * 1024),
-  signal: (given) => given,
+  signal: readSignal,
   fetch: (given, name): Fetch => readFunction(name, given) ?? ((url, init) => globalThis.fetch(url, init)),
   wait: (given, name): Wait => readFunction(name, given) ?? sleep,
 } satisfies OptionReaders<ApiClientOptions>
@@ -61,9 +69,8 @@ export function resolveClientOptions(options: ApiClientOptions): ResolvedClientO
 
 /** The message doesn't include the URL, because it may contain a password. */
 function readUrl(value: string): string {
-  const url = URL.canParse(value) ? new URL(value) : null
-  const isUsable =
-    url && /^https?:$/.test(url.protocol) && !/[?#]/.test(value) && !url.username && !url.password
+  const url = isMatching(value, /^[^?#]*$/) && URL.canParse(value) ? new URL(value) : null
+  const isUsable = url && /^https?:$/.test(url.protocol) && !url.username && !url.password
   if (isUsable) return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
   throw new TypeError(
     "Option 'url' must be an http or https URL without user, query and fragment: https://app.example",
@@ -72,8 +79,15 @@ function readUrl(value: string): string {
 
 /** We check this here because fetch's error for an invalid header would include the key. */
 function readKey(value: string): string {
-  if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
+  if (isMatching(value, /^[!-~]+$/)) return value
   throw new TypeError("Option 'key' must be an API key: visible ASCII without spaces")
+}
+
+/** Reads a `signal` option, which can be another realm's. @throws `TypeError` */
+export function readSignal(given: AbortSignal | undefined): AbortSignal | undefined {
+  return given === undefined
+    ? given
+    : readHaving("Option 'signal'", given, 'throwIfAborted', 'AbortController')
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {

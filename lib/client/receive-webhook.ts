@@ -1,3 +1,4 @@
+import { readHaving } from '../base/options.ts'
 import {
   endedEarly,
   type ReceivedWebhook,
@@ -33,6 +34,7 @@ export async function receiveWebhook<Own extends object = object>(
   request: Request,
   options: ReceiveWebhookOptions,
 ): Promise<ReceivedWebhook<Own>> {
+  readHaving('The request', request, 'headers.get', 'a fetch Request')
   const { signatureHeader, maxBodyBytes, verifying } = readReception(request.method, options)
   const body = await readBody(request, maxBodyBytes)
   const { timestamp } = await verifyWebhook(

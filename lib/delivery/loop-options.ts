@@ -1,6 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import {
   flag,
+  isMatching,
   type OptionReaders,
   printValue,
   type ReadBy,
@@ -136,7 +137,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions, service: Servic
 
 function readInstallation(name: string | undefined): string | null {
   if (name === undefined) return null
-  if (typeof name === 'string' && INSTALLATION.test(name)) return name
+  if (isMatching(name, INSTALLATION)) return name
   throw new TypeError("Option 'installation' must be 1 to 64 visible ASCII characters")
 }
 

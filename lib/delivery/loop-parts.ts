@@ -1,3 +1,4 @@
+import { readHaving } from '../base/options.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { serviceOf } from '../service.ts'
@@ -52,9 +53,10 @@ export function createLoopParts(
   sender: WebhookSender,
   given: DeliveryLoopOptions,
 ): LoopParts {
+  const options = resolveLoopOptions(given, serviceOf(store))
+  readHaving('The sender', sender, 'send', 'createWebhookSender()')
   const traced = traceStore(store)
   const { deliveries, notices, invoices } = traced
-  const options = resolveLoopOptions(given, serviceOf(store))
   const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
 
   const steps = createLoopSteps(deliveries)

@@ -1,10 +1,15 @@
 import type { IncomingMessage } from 'node:http'
+import { printValue } from '../base/options.ts'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { Refusal, refusals } from './refusal.ts'
 
-/** Returns `true` for a fetch `Request`, `false` for a node:http request. */
+/** Returns `true` for a fetch `Request`, `false` for a node:http request. @throws `TypeError` for anything else */
 export function isFetchRequest(request: IncomingMessage | Request): request is Request {
-  return typeof request.headers.get === 'function'
+  const { headers } = Object(request)
+  if (headers) return typeof headers.get === 'function'
+  throw new TypeError(
+    `The request must be a node:http or fetch request: current value is ${printValue(request)}`,
+  )
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/ids.ts'
 import { readFunction, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { defineService, type Service } from '../service.ts'
+import { readService, type Service } from '../service.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
@@ -58,7 +58,7 @@ export function createMemoryStore<Own extends Service = Service>(
   const maxEventBytes = readWhole('maxEventBytes', options.maxEventBytes, 256 * 1024)
   const memory = createMemory(clock, maxEventBytes)
   return {
-    service: defineService(options.service) as Service as Own,
+    service: readService(options.service) as Service as Own,
     ...createPlainStores(memory),
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
+import { readHaving } from '../base/options.ts'
 import { type AnswerTrace, channels, type LoopStep } from '../base/tracing.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { QueueCounts, QueueTarget } from '../webhooks/queue-counts.ts'
@@ -51,6 +52,7 @@ const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId
  * ```
  */
 export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
+  readHaving('The store', store, 'deliveries.countQueue', 'createPostgresStore() and createMemoryStore()')
   const resolved = resolveMetricsOptions(options)
   const { loop: loops, meter, countQueue } = resolved
   const requests = createRequestMetrics(meter)

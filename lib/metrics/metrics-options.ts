@@ -1,5 +1,5 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
-import { flag, type OptionReaders, type ReadBy, readEach, whole } from '../base/options.ts'
+import { flag, type OptionReaders, type ReadBy, readEach, readHaving, whole } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
@@ -42,7 +42,8 @@ export interface MetricsOptions {
 
 const READERS = {
   loop: readLoops,
-  meter: (given) => given,
+  meter: (given, name) =>
+    given === undefined ? given : readHaving(`Option '${name}'`, given, 'createHistogram', 'OpenTelemetry'),
   countQueue: flag(true),
   maxAgeMs: whole(5000, { min: 0 }),
   timeoutMs: whole(2000),

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { defineCall } from '../base/host-input.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { type Names, printValue, rejectUnknown } from '../base/options.ts'
+import { isPlain, type Names, PLAIN, printValue, rejectUnknown } from '../base/options.ts'
 import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { RecordStore, TransactionStore } from '../business-store.ts'
@@ -153,6 +153,11 @@ export function createPlatform<Transaction>(
   store: RecordStore & Partial<TransactionalStore<Transaction>> & Serving<EventOwner>,
   options: PlatformOptions = {},
 ): Platform | TransactionalPlatform<Transaction> {
+  // Doesn't read the slice, because a store may create its slices when they're first used.
+  if (!('imports' in Object(store)))
+    throw new TypeError(
+      `Cannot use the store because it has no records: current value is ${printValue(store)}`,
+    )
   rejectUnknown(options, NAMES)
   const { clock = Date.now, ids, currencyDecimals = {}, traceparent = () => undefined } = options
   const tools = {
@@ -178,6 +183,7 @@ export function createPlatform<Transaction>(
 }
 
 function readDecimals(given: Readonly<Record<string, number>>): (currency: string) => number {
+  if (!isPlain(given)) throw new TypeError(`Option 'currencyDecimals' must be ${PLAIN}`)
   const decimals = new Map(Object.entries(given))
   for (const [code, value] of decimals) {
     if (/^[A-Z]{3}$/.test(code) && Number.isInteger(value) && value >= 0 && value <= 4) continue

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres'
 import { rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore, RecordStore, TransactionStore } from '../business-store.ts'
-import { defineService, type Service } from '../service.ts'
+import { defineService, readService, type Service } from '../service.ts'
 import { type Admissions, createAdmissions } from './admission/admission.ts'
 import { askEachAlone, createBatches } from './admission/batches.ts'
 import { createApiKeyStore } from './api-keys.ts'
@@ -118,7 +118,7 @@ export function createPostgresStore<Own extends Service = Service>(
 ): PostgresStore<Own> {
   rejectUnknown(given, { ...DATABASE_NAMES, service: true })
   const { service, ...options } = given
-  return createStoreOn(createDatabase(source, options), defineService(service)) as PostgresStore<Own>
+  return createStoreOn(createDatabase(source, options), readService(service)) as PostgresStore<Own>
 }
 
 /**

@@ -1,5 +1,5 @@
 import { canonicalJson } from '../base/json-text.ts'
-import { rejectUnknown } from '../base/options.ts'
+import { isMatching, isPlain, printValue, rejectUnknown } from '../base/options.ts'
 import { type Checked, checkValue, isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
 
@@ -75,10 +75,10 @@ export function defineEvent<const Type extends string, Output extends object, In
   const { type, description, data, example, subject } = Object(event) as typeof event
   rejectUnknown(event, { type, description, data, example, subject })
   const refuse = (reason: string): never => {
-    throw new TypeError(`Cannot define event ${JSON.stringify(type)?.slice(0, 100)} because ${reason}`)
+    const name = typeof type === 'string' ? JSON.stringify(type).slice(0, 100) : printValue(type)
+    throw new TypeError(`Cannot define event ${name} because ${reason}`)
   }
-  if (typeof type !== 'string' || !TYPE.test(type))
-    refuse("its type must be a noun and a verb like 'booking.created'")
+  if (!isMatching(type, TYPE)) refuse("its type must be a noun and a verb like 'booking.created'")
   if (Object.hasOwn(eventSchemas, type)) refuse('the catalogue has this type')
   if (typeof description !== 'string' || description.trim() === '') refuse("'description' must be a string")
   if (!isStandardSchema(data)) refuse("'data' must be a schema: of valibot, or another Standard Schema")
@@ -91,7 +91,7 @@ export function defineEvent<const Type extends string, Output extends object, In
   }
   if (
     subject !== undefined &&
-    !(FIELD.test(subject) && typeof Reflect.get(checked.value, subject) === 'string')
+    !(isMatching(subject, FIELD) && typeof Reflect.get(checked.value, subject) === 'string')
   )
     refuse("'subject' must name a field of the example with an id")
   return Object.freeze({ ...event })
@@ -110,7 +110,7 @@ const EVENTS_MAX = 200
  */
 export function readEvents<Events extends EventOwner['events']>(given: Events | undefined): Events {
   if (given === undefined) return [] as EventOwner['events'] as Events
-  if (!Array.isArray(given) || given.length > EVENTS_MAX)
+  if (!Array.isArray(given) || given.length > EVENTS_MAX || !given.every(isPlain))
     throw new TypeError(`Option 'events' must be a list of at most ${EVENTS_MAX} events`)
   const events = given.map((event: EventDefinition) => defineEvent(event as never))
   const seen = new Map(EVENT_TYPES.map((type) => [schemaName(type), type as string]))

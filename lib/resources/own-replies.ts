@@ -96,13 +96,14 @@ export function page<Item>(
   idOf: (record: Item) => unknown = (record) => Object(record).id,
 ): RouteReply<{ data: Item[] }> {
   const { limit, linkAfter } = pagingOf(context)
+  if (!Array.isArray(records)) throw new TypeError('Cannot page because the records are not a list')
   const data = records.slice(0, limit)
   const headers = records.length > limit ? { Link: linkAfter(String(idOf(data[limit - 1] as Item))) } : {}
   return { [REPLY]: { body: context[STATE].render({ data }), headers } }
 }
 
 function pagingOf(context: RouteContext): NonNullable<RouteState['paging']> {
-  const paging = context[STATE]?.paging
+  const paging = Object(context)[STATE]?.paging
   if (paging) return paging
   throw new TypeError(
     "Cannot page because the context is not one that handle() received, or its route has no 'paged'",

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { type KeyScope, type ScopeOwner, scopesOf } from '../access/scopes.ts'
 import { read } from '../base/host-input.ts'
-import { isPlain } from '../base/options.ts'
+import { isMatching, isPlain, printValue } from '../base/options.ts'
 import { isStandardSchema, type StandardSchema } from '../base/standard-schema.ts'
 import type { RouteContext, RouteReply } from './own-replies.ts'
 
@@ -90,7 +90,10 @@ function must<Value>(is: (value: never) => boolean, requirement: string) {
   return v.custom<Value>((value) => is(value as never), requirement)
 }
 
-const LINE = must<string>((text) => /^\P{C}{1,100}$/u.test(text), 'must be a string of 1 to 100 characters')
+const LINE = must<string>(
+  (text) => isMatching(text, /^\P{C}{1,100}$/u),
+  'must be a string of 1 to 100 characters',
+)
 const SCHEMA = must<StandardSchema>(
   isStandardSchema,
   'must be a schema: of valibot, or another Standard Schema',
@@ -102,11 +105,11 @@ const OPERATION_ID = /^(?!on[A-Z])[a-z][A-Za-z0-9]{0,63}$/
 const RouteDefinition = v.object({
   method: v.picklist(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], 'must be GET, POST, PUT, PATCH or DELETE'),
   path: must<string>(
-    (path) => PATH.test(path),
+    (path) => isMatching(path, PATH),
     "must be below /api/v1 and like '/bookings/{bookingId}', each parameter once",
   ),
   operationId: must<string>(
-    (id) => OPERATION_ID.test(id),
+    (id) => isMatching(id, OPERATION_ID),
     "must be a name like 'createBooking', and none like 'onBooking'",
   ),
   summary: LINE,
@@ -147,8 +150,10 @@ const RouteDefinition = v.object({
 export function defineRoute<const Path extends string, Query = undefined, Body = undefined, Result = unknown>(
   route: Route<Path, Query, Body, Result>,
 ): Route {
+  const { operationId } = Object(route)
+  const name = typeof operationId === 'string' ? operationId.slice(0, 64) : printValue(operationId)
   try {
-    read(RouteDefinition, route, `Cannot define route ${String(route?.operationId).slice(0, 64)}`)
+    read(RouteDefinition, route, `Cannot define route ${name}`)
   } catch (error) {
     throw new TypeError((error as Error).message)
   }

@@ -1,4 +1,4 @@
-import { printValue, readWhole, rejectUnknown } from '../base/options.ts'
+import { isMatching, printValue, readWhole, rejectUnknown } from '../base/options.ts'
 import { VERSION } from '../base/version.ts'
 import {
   DESTINATION_NAMES,
@@ -70,7 +70,7 @@ export function readSenderOptions(options: WebhookSenderOptions): ResolvedSender
 }
 
 function readUserAgent(userAgent = `business-api-kit/${VERSION} (webhooks)`): string {
-  if (typeof userAgent === 'string' && /^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
+  if (isMatching(userAgent, /^[!-~]([ -~]{0,254}[!-~])?$/)) return userAgent
   const text = `current value is ${printValue(userAgent)}`
   throw new TypeError(`Option 'userAgent' must be 1 to 256 visible ASCII characters: ${text}`)
 }
@@ -78,7 +78,7 @@ function readUserAgent(userAgent = `business-api-kit/${VERSION} (webhooks)`): st
 function readAuthorities(ca: string | readonly string[] | undefined): string[] | undefined {
   if (ca === undefined) return undefined
   const authorities = [ca].flat()
-  if (authorities.length > 0 && authorities.every((pem) => /-----BEGIN CERTIFICATE-----/.test(pem)))
+  if (authorities.length > 0 && authorities.every((pem) => isMatching(pem, /-----BEGIN CERTIFICATE-----/)))
     return authorities
   throw new TypeError("Option 'ca' must be certificates in PEM")
 }

@@ -1,6 +1,7 @@
 import { scopesOf } from '../access/scopes.ts'
 import { BusinessApiError, INVALID_STATE, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { readHaving } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import { readForm } from '../http/body.ts'
 import { isFetchRequest } from '../http/fetch.ts'
@@ -49,6 +50,7 @@ export function createSettingsPage(
   settings: DeveloperSettings<string, string>,
   options: SettingsPageOptions,
 ): SettingsPage {
+  readHaving('The settings', settings, 'endpoints.register', 'createDeveloperSettings()')
   const resolved = readOptions(options)
   return mount(createHandler(settings, resolved), resolved.basePath)
 }

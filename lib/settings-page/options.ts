@@ -11,7 +11,7 @@ import {
 } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { Access } from './access.ts'
-import { readTexts, type Translations } from './texts.ts'
+import { readTranslations, type Translations } from './texts.ts'
 import { compileTheme, type Theme } from './theme.ts'
 
 /** The request passed to `authorize`. */
@@ -103,7 +103,7 @@ const READERS = {
     return given
   },
   theme: (given: Theme = {}) => ({ themeCss: compileTheme(given), logo: readUrl(given.logo, 'theme.logo') }),
-  texts: (given) => readTexts(given),
+  texts: (given) => readTranslations(given),
   layout: (given, name) => readFunction(name, given),
   stylesheet: readUrl,
   frameAncestors(given = 'none'): 'none' | 'self' {

@@ -10,7 +10,7 @@ export type Translations = Readonly<Record<string, string | PluralForms>>
 const FORMS = { zero: true, one: true, two: true, few: true, many: true, other: true }
 
 /** Reads the `texts` option. @throws `TypeError` naming the first invalid language, text or plural form */
-export function readTexts(
+export function readTranslations(
   all: Readonly<Record<string, Translations>> = {},
 ): Readonly<Record<string, Translations>> {
   check(isPlain(all), 'texts', PLAIN, all)

@@ -1,4 +1,4 @@
-import { rejectUnknown } from '../base/options.ts'
+import { isMatching, rejectUnknown } from '../base/options.ts'
 
 /** Colours in the form `#rgb` or `#rrggbb`. */
 export interface ThemeColours {
@@ -82,9 +82,10 @@ export function compileTheme(theme: Theme): string {
   rejectUnknown(light, LIGHT, 'theme.light.')
   rejectUnknown(dark, DARK, 'theme.dark.')
   if (!['auto', 'light', 'dark'].includes(mode)) refuse('mode', "'auto', 'light' or 'dark'")
-  if (radius !== undefined && !/^\d{1,2}(\.\d{1,3})?(px|rem)$/.test(radius))
+  if (radius !== undefined && !isMatching(radius, /^\d{1,2}(\.\d{1,3})?(px|rem)$/))
     refuse('radius', "a length like '6px'")
-  if (font !== undefined && !/^[\w\s,"'-]{1,200}$/.test(font)) refuse('font', 'a list of font families')
+  if (font !== undefined && !isMatching(font, /^[\w\s,"'-]{1,200}$/))
+    refuse('font', 'a list of font families')
   const shared = `${radius ? `--ba-radius:${radius};` : ''}${font ? `--ba-font:${font};` : ''}`
   const lightTokens = tokensOf('light', { ...LIGHT, ...given(light) })
   const darkTokens = tokensOf('dark', { ...DARK, ...given(dark) })
@@ -140,7 +141,7 @@ function refuse(name: string, requirement: string): never {
 
 /** Parses `#rgb` or `#rrggbb`; returns `null` for anything else. */
 function parseColour(text: string): readonly [number, number, number] | null {
-  if (!/^#([0-9a-f]{3}|[0-9a-f]{6})$/i.test(text)) return null
+  if (!isMatching(text, /^#([0-9a-f]{3}|[0-9a-f]{6})$/i)) return null
   const digits = text.length === 4 ? text.slice(1).replace(/./g, '$&$&') : text.slice(1)
   return [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16)) as [number, number, number]
 }

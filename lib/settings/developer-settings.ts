@@ -1,6 +1,6 @@
 import type { Scope, ScopeOf } from '../access/scopes.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
-import { readWhole, rejectUnknown } from '../base/options.ts'
+import { readHaving, readWhole, rejectUnknown } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { EventTypeOf } from '../resources/own-events.ts'
@@ -122,7 +122,8 @@ export function createDeveloperSettings<Own extends Service = Service>(
   const service = serviceOf(store)
   const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
-  const sender = readSender(options.sender)
+  const { sender } = options
+  if (sender !== undefined) readHaving("Option 'sender'", sender, 'send', 'createWebhookSender()')
   const sealer = createSecretSealer(options)
   return {
     apiKeys: createApiKeySettings(store, {
@@ -170,8 +171,3 @@ const DESTINATION_OPTIONS = Object.keys({ ...DESTINATION_NAMES, lookup: true }) 
   | keyof DestinationOptions
   | 'lookup'
 )[]
-
-function readSender(sender: WebhookSender | undefined): WebhookSender | undefined {
-  if (sender === undefined || typeof sender?.send === 'function') return sender
-  throw new TypeError("Option 'sender' must have the method send, as that of createWebhookSender()")
-}

@@ -3,11 +3,12 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Clock } from '../base/ids.ts'
-import { readFunction, readTimeout, rejectUnknown } from '../base/options.ts'
+import { readFunction, readHaving, readTimeout, rejectUnknown } from '../base/options.ts'
 import type { Event, EventType } from '../resources/event-catalogue.ts'
-import type { Service } from '../service.ts'
+import { readService, type Service } from '../service.ts'
 import { readReception, toReceived } from '../webhooks/received-webhook.ts'
 import { verifyWebhook } from '../webhooks/signature.ts'
+import { readSecrets } from '../webhooks/signature-header.ts'
 
 /** Options for `captureWebhooks`. @typeParam Own the host's events, for example `EventsOf<typeof service>` */
 export interface CaptureWebhooksOptions<Own extends object = object> {
@@ -108,9 +109,14 @@ export async function captureWebhooks<Own extends object = object>(
     service: true,
     clock: true,
   })
-  const { settings, organizationId, types, clock = Date.now } = options
+  const { settings, organizationId, types, service = settings?.service } = options
+  const clock = readFunction('clock', options.clock)
   const answer = readFunction('answer', options.answer) ?? (() => 204)
-  const { headerPrefix } = options.service ?? settings?.service ?? {}
+  if (settings !== undefined)
+    readHaving("Option 'settings'", settings, 'endpoints.register', 'createDeveloperSettings()')
+  const { headerPrefix } = readService(service)
+  if (types !== undefined && !(Array.isArray(types) && settings))
+    throw new TypeError("Option 'types' must be a list of event types, and requires option 'settings'")
   if ((settings === undefined) !== (organizationId === undefined)) {
     throw new TypeError(
       "Cannot register the capture because 'settings' and 'organizationId' must be given together",
@@ -175,7 +181,7 @@ export async function captureWebhooks<Own extends object = object>(
     failures,
     refusals,
     verifyWith(given) {
-      secrets = given
+      secrets = readSecrets(given)
     },
     next: async (type, options) => inbox.next(type, readTimeout(options, 5000, 1)),
     close,

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/ids.ts'
+import { printValue } from '../base/options.ts'
 
 /** A clock that only moves when you tell it to. Works with any `clock` option because it's a function. */
 export interface FakeClock extends Clock {
@@ -32,7 +33,7 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
     advance(ms: number): void {
       if (!(Number.isFinite(ms) && ms >= 0)) {
         throw new RangeError(
-          `Cannot advance the clock because the time must be 0 ms or more: current value is ${ms}`,
+          `Cannot advance the clock because the time must be 0 ms or more: current value is ${printValue(ms)}`,
         )
       }
       now += ms
@@ -44,7 +45,10 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
 }
 
 function readTime(time: Date | string | number): number {
-  const ms = new Date(time).getTime()
+  const isTime = typeof time === 'string' || typeof time === 'number' || time instanceof Date
+  const ms = isTime ? new Date(time).getTime() : Number.NaN
   if (Number.isFinite(ms)) return ms
-  throw new RangeError(`Cannot set the clock because the time is invalid: current value is ${time}`)
+  throw new RangeError(
+    `Cannot set the clock because the time is invalid: current value is ${printValue(time)}`,
+  )
 }

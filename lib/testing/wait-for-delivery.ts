@@ -1,4 +1,4 @@
-import { readWhole, rejectUnknown } from '../base/options.ts'
+import { printValue, readHaving, readWhole, rejectUnknown } from '../base/options.ts'
 import { sleep } from '../base/time.ts'
 import type { Delivery, DeliveryStore } from '../webhooks/deliveries.ts'
 
@@ -37,7 +37,17 @@ export async function waitForDelivery(
   options: WaitForDeliveryOptions,
 ): Promise<readonly Delivery[]> {
   rejectUnknown(options, { organizationId: true, eventId: true, endpointId: true, timeoutMs: true })
+  readHaving('The store', store, 'deliveries.list', 'createPostgresStore() and createMemoryStore()')
   const { organizationId, eventId, endpointId, timeoutMs } = options
+  // The store would take `undefined` for any event.
+  for (const [name, value] of Object.entries({
+    organizationId,
+    eventId,
+    ...(endpointId !== undefined && { endpointId }),
+  })) {
+    if (typeof value !== 'string')
+      throw new TypeError(`Option '${name}' must be a string: current value is ${printValue(value)}`)
+  }
   const waitMs = readWhole('timeoutMs', timeoutMs, 5000)
   const deadline = performance.now() + waitMs
   const filter = endpointId === undefined ? { eventId } : { eventId, endpointId }

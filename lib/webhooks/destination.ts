@@ -1,5 +1,5 @@
 import { type LookupAddress, NODATA } from 'node:dns'
-import { type Names, printValue, readFlag } from '../base/options.ts'
+import { isMatching, type Names, printValue, readFlag } from '../base/options.ts'
 import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, lookUp, publicLookup } from './dns-lookup.ts'
@@ -85,10 +85,13 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
     if (range) return range
     throw new TypeError(
       `${action} addresses or ranges like 198.51.100.0/24 and fd12::/16, without bits outside the prefix: ` +
-        `'${text}' is neither`,
+        `${isMatching(text, ADDRESS_LIKE) ? `'${text}'` : printValue(text)} is neither`,
     )
   })
 }
+
+/** Matches what can only be a mistyped address. Anything else may be a misplaced secret, and isn't shown. */
+const ADDRESS_LIKE = /^(?=.*[.:])[\da-f.:/]{1,50}$/i
 
 /** Checks a URL without resolving its hostname. The address still has to be checked after resolving. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {

@@ -61,6 +61,7 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
     if (servers) opened.setServers(servers)
     return opened
   }
+  if (servers !== undefined) checkServers(servers)
 
   async function resolve(hostname: string): Promise<LookupAddress[]> {
     resolver ??= openResolver()
@@ -85,6 +86,15 @@ export function createPublicLookup(options: PublicLookupOptions = {}): Lookup {
       (addresses) => callback(null, addresses),
       (error) => callback(error, []),
     )
+  }
+}
+
+/** A resolver opens no socket before its first query. @throws `TypeError` without the values, unlike Node's error */
+function checkServers(servers: readonly string[]): void {
+  try {
+    new Resolver().setServers(servers)
+  } catch {
+    throw new TypeError("Option 'servers' must be a list of DNS servers' addresses, like '9.9.9.9'")
   }
 }
 

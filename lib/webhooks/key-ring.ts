@@ -33,7 +33,7 @@ const SEALED = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]*)\.([\w-]{22})$/
  *
  * @throws `TypeError` if a key is invalid. The message doesn't include the key
  */
-export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): KeyRing {
+export function createKeyRing(secretKeys: readonly (string | Uint8Array)[] = []): KeyRing {
   const ring = readKeys(secretKeys)
   const [first] = ring
 

@@ -1,4 +1,4 @@
-import { readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
+import { readFunction, readHeaderPrefix, readWhole, rejectUnknown } from '../base/options.ts'
 import type { Event } from '../resources/event-catalogue.ts'
 import { VERIFY_NAMES, type VerifyWebhookOptions } from './signature-header.ts'
 import { WEBHOOK_MALFORMED, WEBHOOK_METHOD, WEBHOOK_TOO_LARGE, WebhookError } from './webhook-error.ts'
@@ -58,6 +58,7 @@ export function readReception(
     headerPrefix: true,
   })
   const maxBodyBytes = readWhole('maxBodyBytes', options.maxBodyBytes, MAX_BODY_BYTES)
+  readFunction('isSeen', options.isSeen)
   const signatureHeader = `${readHeaderPrefix(options.headerPrefix)}-signature`.toLowerCase()
   if (method !== 'POST') throw new WebhookError(WEBHOOK_METHOD, 'the method is not POST', 405)
   const { toleranceSeconds, clock } = options

@@ -105,7 +105,7 @@ export function createSecretSealer(
   options: SecretSealingOptions = {},
   onUnsealed: (ref: EndpointRef) => void = () => {},
 ): SecretSealer {
-  const ring = createKeyRing(options.secretKeys ?? [])
+  const ring = createKeyRing(options.secretKeys)
   const allowPlaintextSecrets = readFlag('allowPlaintextSecrets', options.allowPlaintextSecrets)
   const reported = new Set<string>()
   const opened = new Map<string, string>()

@@ -1,4 +1,4 @@
-import { type Names, printValue, rejectUnknown } from '../base/options.ts'
+import { type Names, printValue, readFunction, rejectUnknown } from '../base/options.ts'
 import {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,
@@ -52,7 +52,8 @@ export function readSignature(
   options: VerifyWebhookOptions,
 ): SignatureToVerify {
   rejectUnknown(options, VERIFY_NAMES)
-  const { toleranceSeconds = TOLERANCE_SECONDS, clock = Date.now } = options
+  const { toleranceSeconds = TOLERANCE_SECONDS } = options
+  const clock = readFunction('clock', options.clock) ?? Date.now
   checkTolerance(toleranceSeconds)
   checkBody(body)
   const keys = readSecrets(secrets)

@@ -171,7 +171,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   const readable = readSource(source)
   const prepare = options.prepare === undefined ? undefined : readFlag('prepare', options.prepare)
   const sessions = readFlag('sessions', options.sessions, !readable.isTransactionPooled)
-  const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)
+  const { maxConnections: given = readable.maxConnections } = options
+  const maxConnections = readWhole('maxConnections', given, 10)
   const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
   const maxPending = readWhole('maxPending', options.maxPending, 1000)
   const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
