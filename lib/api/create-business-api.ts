@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { RateLimit } from '../access/rate-limit.ts'
 import { type KeyScope, type Scope, type ScopeOf, scopesOf } from '../access/scopes.ts'
-import { rejectUnknown } from '../base/options.ts'
+import { printValue, rejectUnknown } from '../base/options.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { fromFetch, isFetchRequest, toFetch } from '../http/fetch.ts'
@@ -83,11 +83,14 @@ export function createBusinessApi<Own extends Service = Service>(
 
   async function authenticate(
     request: IncomingMessage | Request,
-    { scope, ...more }: { readonly scope: KeyScope },
+    options: { readonly scope: KeyScope },
   ): Promise<Authenticated> {
-    rejectUnknown(more, {})
+    rejectUnknown(options, { scope: true })
+    const { scope } = options
     if (!scopesOf(resolved).includes(scope))
-      throw new TypeError(`Cannot authenticate a request because the service has no scope '${scope}'`)
+      throw new TypeError(
+        `Cannot authenticate a request because the service has no scope ${printValue(scope)}`,
+      )
     const fetched = isFetchRequest(request)
     const seen = fetched ? fromFetch(request) : { ...fromNode(request, ''), isRead: () => true }
     const remoteAddress = fetched ? undefined : request.socket?.remoteAddress

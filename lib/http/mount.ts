@@ -51,6 +51,8 @@ export interface Handler {
  */
 export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveFetch(request: Request, given?: object): Promise<Response> {
+    if (!isFetchRequest(request))
+      throw new TypeError('Cannot serve the request by fetch() because it is of node:http')
     const seen = fromFetch(request, given)
     const received = { raw: request, basePath: basePath ?? '', publicPath: basePath ?? '' }
     const reply = await handler.handle(seen, received)

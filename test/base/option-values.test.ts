@@ -233,6 +233,13 @@ const ARGUMENTS: readonly (readonly [subject: string, call: (given: never) => un
   ['The request must ', (given) => receiveWebhook(given, { secret: SECRET })],
   ['The request must ', (given) => receiveFetched(given, { secret: SECRET })],
   ['The request must ', (given) => createBusinessApi(store)(given)],
+  ['The request must ', (given) => createBusinessApi(store).fetch(given)],
+  ['The request must ', (given) => createBusinessApi(store).authenticate(given, { scope: 'leads:read' })],
+  ['The options must ', (given) => createBusinessApi(store).authenticate(new Request('http://x'), given)],
+  [
+    'Cannot authenticate a request because ',
+    (given) => createBusinessApi(store).authenticate(new Request('http://x'), { scope: given }),
+  ],
   ["Option 'clock' must ", (given) => createIds(given)],
   ["Option 'settings' must ", (given) => captureWebhooks({ settings: given, organizationId: 'org_1' })],
   ["Option 'types' must ", (given) => captureWebhooks({ settings, organizationId: 'org_1', types: given })],
@@ -262,7 +269,7 @@ test('an argument of the wrong type is named, and never with a message of the en
     for (const value of oddValues()) {
       // An empty object can be a service, and a text can be a name, though not the right one.
       if (subject.includes('types') && Array.isArray(value)) continue
-      if (subject.includes('service') && isEmptyObject(value)) continue
+      if (/'service'|options/.test(subject) && isEmptyObject(value)) continue
       if (typeof value === 'string' && /eventId|organizationId|slot|route|event /.test(subject)) continue
       await assert.rejects(async () => call(value as never), isNaming(subject), `${subject}${typeof value}`)
     }
