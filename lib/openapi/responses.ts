@@ -156,18 +156,13 @@ function refusalOf(act: () => unknown): Refusal {
 
 // --- Response format ---
 
-/** Statuses without rate limit headers, because they can be sent before we know the key or without the store. */
-const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
-
 /** Describes a response. The examples are one or more rejections with the same status. */
 export function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
-    const [{ status, headers } = refusals.internal()] =
-      quoted instanceof Refusal ? [quoted] : Object.values(quoted)
-    const limited = WITHOUT_RATE_LIMIT.has(status) ? [] : rateLimitNames(rateLimits)
+    const [{ headers } = refusals.internal()] = quoted instanceof Refusal ? [quoted] : Object.values(quoted)
     return {
       description,
-      headers: headerRefs(['X-Request-Id', ...limited, ...Object.keys(headers)]),
+      headers: headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...Object.keys(headers)]),
       content: { 'application/json': { schema: schemaRef(ERROR_NAME), ...quote(quoted) } },
     }
   }
