@@ -5,7 +5,7 @@ import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import type { Handler, Received } from '../http/mount.ts'
-import { refusals, toRefusal } from '../http/refusal.ts'
+import { ERROR_MAX, refusals, toRefusal } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
@@ -230,7 +230,9 @@ function createFail(report: Report): Fail {
     if (refusal !== error) {
       report(error, { requestId, method: request.method, path: pathOf(request.url), status })
     }
-    const body = JSON.stringify({ error: message, requestId })
+    // A caller decides how many fields of one of the host's routes are invalid.
+    const text = message.length <= ERROR_MAX ? message : `${message.slice(0, ERROR_MAX - 1)}…`
+    const body = JSON.stringify({ error: text.replace(/[\uD800-\uDBFF]…$/, '…'), requestId })
     return jsonReply(status, body, { requestId, headers }, refusal.headers)
   }
 }

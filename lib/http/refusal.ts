@@ -2,9 +2,12 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 import { printValue } from '../base/options.ts'
 
+/** Maximum error message length in characters. A longer message ends with an ellipsis. */
+export const ERROR_MAX = 1000
+
 /**
- * Ends a request with an error response. The caller receives the message unchanged. You can throw it in your own
- * routes, for example `throw new Refusal(409, 'The room is taken')`.
+ * Ends a request with an error response. The caller receives the first {@link ERROR_MAX} characters of the message. You
+ * can throw it in your own routes, for example `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
   override readonly name = 'Refusal'

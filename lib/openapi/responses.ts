@@ -2,14 +2,11 @@ import * as v from 'valibot'
 import type { RateLimits } from '../access/rate-limit.ts'
 import * as field from '../base/fields.ts'
 import { LIMIT_MAX } from '../http/list-query.ts'
-import { Refusal, refusals } from '../http/refusal.ts'
+import { ERROR_MAX, Refusal, refusals } from '../http/refusal.ts'
 import { readIdempotencyKey, validate } from '../http/validate.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
 import { schemaRef } from './schemas.ts'
-
-/** Maximum error message length in characters. A 422 lists every invalid field. */
-const ERROR_MAX = 1000
 
 /** The name of {@link ErrorSchema} in the document. `Error` would shadow the built-in `Error` in several languages. */
 export const ERROR_NAME = 'ErrorResponse'

@@ -257,6 +257,25 @@ describe('handle()', () => {
     assert.throws(() => new Refusal(200, 'fine'), RangeError)
   })
 
+  test('an error message has up to 1000 characters, however many fields are invalid', async () => {
+    const { key } = await newCaller()
+    const { api } = withRoute({
+      body: v.object({ rooms: v.array(v.string()), '😀': v.record(v.string(), v.string()) }),
+      handle: () => ({ data: 'a' }),
+    })
+    const rooms = Array(20_000).fill(1)
+    for (const json of [
+      { rooms, '😀': {} },
+      { rooms: [], '😀': { ['😀'.repeat(10_000)]: 1 } },
+    ]) {
+      const { status, text } = await request(api, '/api/v1/probe', { key, method: 'POST', json })
+      const { error } = JSON.parse(text)
+      assert.deepEqual([status, error.isWellFormed()], [422, true])
+      assert.ok(error.length === 1000 || error.length === 999, `${error.length} characters`)
+      assert.match(error, /^Validation failed: (rooms\.0 must be string; rooms\.1 must be string|😀\.).*…$/)
+    }
+  })
+
   test('is called at once if the query has many parameters', async () => {
     const { key } = await newCaller()
     const { api } = withRoute({ query: v.object({ a: v.string() }), handle: () => ({ data: 'a' }) })
