@@ -34,7 +34,8 @@ import { createProposalStore } from './proposals.ts'
 import { createReplyStore } from './replies.ts'
 import { createRequestLogStore } from './request-log.ts'
 import { readShardKeys, type ShardKeys } from './shards/shard-keys.ts'
-import { type Entries, readShardPlace, type ShardPlace, type StoredPlace } from './shards/shard-place.ts'
+import type { Entries, ShardPlace, StoredPlace } from './shards/shard-place.ts'
+import { callFor } from './statements/statement.ts'
 
 /** Options for `createPostgresStore`. */
 export interface PostgresStoreOptions<Own extends Service = Service> extends DatabaseOptions {
@@ -155,8 +156,10 @@ export function createStoreOn(database: Database, service: Service = defineServi
     },
     beginRequest: database.beginRequest,
     connectionUse: batches.connectionUse,
-    shardPlace: (first, { transaction, told } = {}) =>
-      readShardPlace(transaction ? inTransaction(transaction) : database, first, told),
+    shardPlace(first = null, { transaction, told = {} } = {}) {
+      const own = transaction ? inTransaction(transaction) : database
+      return callFor(own, null, 'shard_place(jsonb, jsonb)', JSON.stringify(first), JSON.stringify(told))
+    },
     shardKeys: (digests, slots) => readShardKeys(database, digests, slots),
     hold: database.hold,
     close: database.close,

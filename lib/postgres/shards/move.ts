@@ -53,10 +53,11 @@ interface Site {
   readonly name: string
   readonly url: string
   readonly database: Database
+  /** The shard of the organization's slot. */
+  readonly ofSlot: string
+  /** The organization's entries when the call began: shard names by version. */
+  readonly names: ReadonlyMap<number, string>
 }
-
-/** An organization's entries on a shard: shard names by version. */
-type EntryNames = ReadonlyMap<number, string>
 
 /**
  * Moves an organization to another shard, or continues an interrupted move. In the meantime, calls for the organization
@@ -87,19 +88,9 @@ export async function moveOrganization(
     new BusinessApiError(WRONG_SHARD, `Cannot move ${id} because ${reason}`)
 
   /** Writes an entry, unless the shard has one with that version. Returns the name in the shard's entry. */
-  async function write(
-    { database }: Site,
-    [name, version]: OrganizationPlace,
-    isHere: boolean,
-  ): Promise<string> {
-    await insertEntry(database, [name, version], isHere)
-    const [found] = await database.row(
-      (sql, answerTag) => sql`
-        select (
-          select name from business_api.shard_places where organization_id = ${id}::text and version = ${version}::bigint
-        ) as name, ${answerTag}`,
-    )
-    return found ?? ''
+  async function write(site: Site, place: OrganizationPlace, isHere: boolean): Promise<string | undefined> {
+    await insertEntry(site.database, place, isHere)
+    return (await readEntries(site)).names.get(place[1])
   }
 
   /** Returns `false` if the database has an entry with that version. */
@@ -123,8 +114,10 @@ export async function moveOrganization(
     return inserted === '1'
   }
 
-  /** Reads the organization's entries on a shard, and the shard of its slot. */
-  async function readEntries({ name, database }: Site): Promise<{ ofSlot: string; names: EntryNames }> {
+  async function readEntries({
+    name,
+    database,
+  }: Pick<Site, 'name' | 'database'>): Promise<Pick<Site, 'ofSlot' | 'names'>> {
     const found = await askJson<{ name: string; ofSlot: string; names: Record<string, string> } | null>(
       database,
       null,
@@ -193,14 +186,11 @@ export async function moveOrganization(
   }
 
   try {
-    const places: Awaited<ReturnType<typeof readEntries>>[] = []
     for (const [name, url] of urls) {
       const database = createDatabase(url, SESSION)
       opened.push(database)
-      const site = { name, url, database }
       try {
-        places.push(await readEntries(site))
-        sites.push(site)
+        sites.push({ name, url, database, ...(await readEntries({ name, database })) })
       } catch (error) {
         if (!isStoreUnavailable(error)) throw error
         untold.push(name)
@@ -208,14 +198,14 @@ export async function moveOrganization(
     }
     const target = find(to)
     // Key lookups query the slot's shard, so it must be updated before anything is deleted.
-    const ofSlot = find(places[0]?.ofSlot ?? '').name
+    const ofSlot = find(sites[0]?.ofSlot ?? '').name
     // If there's no entry, the version is 0. Odd versions are moves in progress.
-    const entries = places.flatMap(({ names }) => [...names]).filter(([version]) => version % 2 === 0)
+    const entries = sites.flatMap(({ names }) => [...names]).filter(([version]) => version % 2 === 0)
     const [version, from] = entries.reduce((best, each) => (each[0] > best[0] ? each : best), [0, ofSlot])
     const settled = [from, version] as const
     // If two moves begin at once, the origin decides.
-    const ofOrigin = places[sites.findIndex(({ name }) => name === from)]?.names ?? new Map<number, string>()
-    const begun = ofOrigin.get(version + 1)
+    const ofOrigin = sites.find(({ name }) => name === from)?.names
+    const begun = ofOrigin?.get(version + 1)
     let copied = 0
     if (from !== to) {
       if (begun !== undefined && begun !== to)
@@ -225,7 +215,7 @@ export async function moveOrganization(
     } else if (begun !== undefined) await takeBack(find(begun), settled)
     else if (version > 0) {
       // Reverting a move was interrupted before its origin was opened again.
-      if ((ofOrigin.get(version - 1) ?? from) !== from) await write(target, settled, true)
+      if ((ofOrigin?.get(version - 1) ?? from) !== from) await write(target, settled, true)
       await tell(settled)
     }
     let deleted = 0

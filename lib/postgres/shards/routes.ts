@@ -4,8 +4,8 @@ import { QUEUE_COUNT_MAX } from '../../webhooks/queue-counts.ts'
 import type { Answers, AskAll } from './fleet.ts'
 
 // Routing for a sharded store's methods. A call goes to the shard of the organization or API key in its first argument.
-// If that is a string, it's an organization ID in every part of the store. Methods with neither have an entry in WAYS,
-// or the contract fails on shards. See SHARDS.md for the whole list.
+// If that is a string, it's an organization ID in every part of the store. Methods with neither have an entry in WAYS or
+// are a delivery loop's. See SHARDS.md for the whole list.
 
 /**
  * The routed parts of a store. The installation isn't routed, because it belongs to a single database and its string
@@ -28,20 +28,13 @@ const WAYS: Ways = {
     markOverdue: (askAll) => (request) => join(askAll(({ invoices }) => invoices.markOverdue(request))),
   },
   apiKeys: {
-    identify: (askAll) => async (digests) => {
-      const { answers, away } = await askAll(({ apiKeys }) => apiKeys.identify(digests))
-      const found = new Map(answers.flatMap((each) => [...each]))
-      // A missing digest may belong to the shard that didn't respond.
-      if (away !== undefined && digests.some((digest) => !found.has(digest))) throw away
-      return found
-    },
+    identify: (askAll) => async (digests) =>
+      new Map(await join(askAll(async ({ apiKeys }) => [...(await apiKeys.identify(digests))]))),
   },
   requests: {
     // Each shard logs the requests made with its own keys.
-    write: (askAll) => async (requests) => {
-      const { away } = await askAll((store) => store.requests.write(requests))
-      if (away !== undefined) throw away
-    },
+    write: (askAll) => async (requests) =>
+      void (await join(askAll(async (store) => [await store.requests.write(requests)]))),
   },
   endpoints: {
     listSealed: (askAll) => async (limit, after) => {
@@ -50,12 +43,6 @@ const WAYS: Ways = {
     },
   },
   deliveries: {
-    claim: () => rejectLoop,
-    read: () => rejectLoop,
-    writeResults: () => rejectLoop,
-    release: () => rejectLoop,
-    purge: () => rejectLoop,
-    continuePurge: () => rejectLoop,
     countQueue: (askAll) => async (target) => {
       const { answers, away } = await askAll(({ deliveries }) => deliveries.countQueue(target))
       const oldestDueMs = Math.max(...answers.map((each) => each.oldestDueMs))
@@ -122,7 +109,7 @@ export function routeVerbs<Store extends object>(
       route(
         ownerOf(args[0]),
         (chosen, hint) => Reflect.get(Reflect.get(chosen, slice), verb)(...withHint(args, hint)),
-        (askAll) => Reflect.get(Reflect.get(WAYS, slice), verb)(askAll)(...args),
+        (askAll) => (Reflect.get(WAYS[slice as keyof Ways] ?? {}, verb)?.(askAll) ?? rejectLoop)(...args),
         args[0],
       )
   const routed = slices.map(([name, slice]) => {

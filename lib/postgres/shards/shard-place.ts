@@ -1,6 +1,3 @@
-import type { RecordDatabase } from '../connection/database.ts'
-import { callFor } from '../statements/statement.ts'
-
 /** A database's place among an installation's shards. */
 export interface ShardPlace {
   /** Name of the shard. */
@@ -26,19 +23,4 @@ export type Entries = Readonly<Record<string, OrganizationPlace>>
 /** Returns `true` if an organization is between two shards. */
 export function isMoving([, version]: OrganizationPlace): boolean {
   return version % 2 === 1
-}
-
-/**
- * Reads a database's place.
- *
- * @param first the place to assign if the database has none with this version, or `null` (the default)
- * @param told map entries to store for organizations on other shards
- * @returns `null` if the database has no place
- */
-export function readShardPlace(
-  database: RecordDatabase,
-  first: ShardPlace | null = null,
-  told: Entries = {},
-): Promise<StoredPlace | null> {
-  return callFor(database, null, 'shard_place(jsonb, jsonb)', JSON.stringify(first), JSON.stringify(told))
 }
