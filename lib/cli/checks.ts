@@ -3,8 +3,8 @@ import type { SchemaDrift } from '../postgres/schema/catalogue.ts'
 import type {
   DaysState,
   EndedLeases,
-  MisplacedOrganizations,
   ServerState,
+  ShardState,
   StoredSecrets,
 } from '../postgres/schema/inspector.ts'
 import {
@@ -318,8 +318,32 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
   }
 }
 
-/** Checks that every organization is on the shard where the shard map puts it. */
-export function checkShard({ moving, left, foreign }: MisplacedOrganizations): Finding {
+/**
+ * Checks that a database is the named shard, and that every organization is where the shard map puts it.
+ *
+ * @param given the names in DATABASE_URLS
+ */
+export function checkShard(
+  { name, used, moving, left, foreign }: ShardState,
+  shard: string,
+  given: readonly string[],
+): Finding {
+  if (name === null) {
+    return {
+      level: 'warn',
+      message: 'the database is not a shard yet',
+      advice: `run: business-api-kit shards add ${shard}; in a new installation, the first process adds all shards`,
+    }
+  }
+  const missing = used.filter((each) => !given.includes(each))
+  if (name !== shard || missing.length > 0) {
+    return {
+      level: 'fail',
+      message:
+        name === shard ? `DATABASE_URLS lacks ${missing.join(', ')}` : `the database is the shard ${name}`,
+      advice: 'give the connection string of every shard under its own name',
+    }
+  }
   if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is on its shard' }
   const counts = [
     `${formatCount(moving)} between two shards`,

@@ -8,7 +8,7 @@ import { UsageError } from './failure.ts'
 import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
 import { dashed } from './names.ts'
 import { createSession, type Session } from './session.ts'
-import { findDatabase, runOnEach } from './shards.ts'
+import { runOnEach, withShards } from './shards.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Commands to copy and paste, keyed by what they do. */
@@ -92,7 +92,10 @@ export function defineCommand<F extends Flags>(
         }
         if (shards.size > 0) {
           // Ignore DATABASE_URL if DATABASE_URLS is set, as it may be an unrelated database.
-          const databaseUrl = typeof owner === 'string' ? await findDatabase(shards, owner) : undefined
+          const databaseUrl =
+            typeof owner === 'string'
+              ? shards.get((await withShards(session, (store) => store.shardOf(owner))).name)
+              : undefined
           session = createSession(terminal, { ...common, databaseUrl }, argument, shards)
         }
         await run(values, session)

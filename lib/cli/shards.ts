@@ -15,17 +15,19 @@ export function openShards(
   return createShardedStore({ shards: Object.fromEntries(stores) })
 }
 
-/** Returns an organization's database. */
-export async function findDatabase(
-  databases: ReadonlyMap<string, string>,
-  organizationId: string,
-): Promise<string | undefined> {
-  const store = openShards(databases, { prepare: false, sessions: false, maxConnections: 1 })
-  try {
-    return databases.get((await store.shardOf(organizationId)).name)
-  } finally {
-    await store.close({ timeoutMs: 0 })
-  }
+/** @throws `UsageError` if DATABASE_URLS isn't set */
+export function requireShards({ size }: Session['shards']): void {
+  if (size === 0) throw new UsageError('Set DATABASE_URLS to the shards: a=postgres://…,b=postgres://…')
+}
+
+/** Opens a store that covers all shards for a few calls. */
+export async function withShards<Result>(
+  { shards }: Pick<Session, 'shards'>,
+  work: (store: ShardedStore) => Promise<Result>,
+): Promise<Result> {
+  requireShards(shards)
+  const store = openShards(shards, { prepare: false, sessions: false, maxConnections: 1 })
+  return work(store).finally(() => store.close({ timeoutMs: 0 }))
 }
 
 /**
@@ -41,7 +43,7 @@ export async function runOnEach(
   run: (session: Session) => Promise<void>,
 ): Promise<void> {
   const results = new Map<string, { value: object; text: string }>()
-  const failures: { line: string; exitCode: number }[] = []
+  const failures = new Map<string, { line: string; exitCode: number }>()
 
   async function runOn([name, url]: readonly [string, string]): Promise<void> {
     const explain = (error: unknown): unknown => nameTarget(error, url)
@@ -51,7 +53,7 @@ export async function runOnEach(
     await run({ ...session, shards, shard: name, databaseUrl: () => url, explain, print, note }).catch(
       (error) => {
         const { line, exitCode } = describeFailure(explain(error))
-        failures.push({ line: `shard ${name}: ${line}`, exitCode })
+        failures.set(name, { line: `shard ${name}: ${line}`, exitCode })
         if (!results.has(name)) results.set(name, { value: { error: line }, text: `${line}\n` })
       },
     )
@@ -63,7 +65,8 @@ export async function runOnEach(
   await session.print({ shards: Object.fromEntries(shown.map(({ name, value }) => [name, value])) }, () =>
     shown.map(({ name, text = '' }) => `Shard ${name}\n${text}`).join('\n'),
   )
-  if (failures.length === 0) return
-  const text = failures.map(({ line }) => line).join('; ')
-  throw failures.every(({ exitCode }) => exitCode === 2) ? new UsageError(text) : new Failure(text)
+  const inOrder = [...shards.keys()].flatMap((name) => failures.get(name) ?? [])
+  if (inOrder.length === 0) return
+  const text = inOrder.map(({ line }) => line).join('; ')
+  throw inOrder.every(({ exitCode }) => exitCode === 2) ? new UsageError(text) : new Failure(text)
 }

@@ -176,6 +176,45 @@ test("no command about an organization works if the databases have each other's 
   )
 })
 
+test('doctor fails if a database has the name of another shard, and warns if it is no shard yet', async (t) => {
+  await onShards()('keys', 'list', '-o', organizationOn('a'))
+  const [a, b] = shards.databases
+  const spare = await createTestDatabase()
+  t.after(() => spare.drop())
+  const checksOf = async (changes: Readonly<Record<string, string>>) => {
+    const { shards: states } = JSON.parse((await onShards(changes)('doctor', '--json')).stdout)
+    return (name: string) => {
+      const { level, message } = states[name].checks.find((check: { name: string }) => check.name === 'shard')
+      return `${level}: ${message}`
+    }
+  }
+  const swapped = await checksOf({ a: b?.url ?? '', b: a?.url ?? '' })
+  assert.equal(swapped('a'), 'fail: the database is the shard b')
+  assert.equal(swapped('c'), 'ok: every organization is on its shard')
+  assert.equal((await checksOf({ d: spare.url }))('d'), 'warn: the database is not a shard yet')
+})
+
+test('a command about shards says which database was never migrated, and which variable is missing', async (t) => {
+  await onShards()('keys', 'list', '-o', organizationOn('a'))
+  const empty = await createEmptyDatabase()
+  t.after(() => empty.drop())
+  for (const command of [['list'], ['add', 'd']])
+    assertFailed(
+      await onShards({ d: empty.url })('shards', ...command),
+      1,
+      /Shard 'd': Cannot use this database because it was never migrated/,
+    )
+  for (const command of [
+    ['shards', 'assign', 'org_1', '--to', 'b'],
+    ['organizations', 'move', 'org_1', '--to', 'b'],
+  ])
+    assertFailed(
+      await cli(command, { env: { DATABASE_URL: empty.url } }),
+      2,
+      /Set DATABASE_URLS to the shards/,
+    )
+})
+
 test('purge asks for each shard, and a missing --yes is a usage error', async () => {
   assertFailed(await onShards()('purge', '--older-than', '30d'), 2, /shard a: Nothing was done .*; shard b: /)
   const { shards: purged } = jsonOf(await onShards()('purge', '--older-than', '30d', '--yes', '--json'))
@@ -245,13 +284,10 @@ test('a shard can be added, gets new organizations, and organizations can be mov
   assertFailed(
     await run('shards', 'assign', 'org_new', '--to', 'd'),
     1,
-    /because the database of shard 'd' is not that shard's/,
+    /because shard 'd' has not been added yet/,
   )
-  assertFailed(
-    await onShards()('shards', 'add', 'd'),
-    1,
-    /'d' because the shards of an installation in use belong beside it/,
-  )
+  assertFailed(await onShards()('shards', 'add', 'd'), 1, /'d' because it has no connection string/)
+  assert.match(textOf(await run('shards', 'list')), /^d {2}not a shard yet: see shards add$/m)
   for (const _ of ['new', 'again']) textOf(await run('shards', 'add', 'd'))
   const known = organizationOn('a', 7)
   textOf(await run('keys', 'create', '-o', known, '--scopes', 'clients:read'))
@@ -266,10 +302,10 @@ test('a shard can be added, gets new organizations, and organizations can be mov
   const { shards: listed } = jsonOf(await run('shards', 'list', '--json'))
   const slots = { moved: 0, moving: 0 }
   assert.deepEqual(listed, [
-    { name: 'a', slots: 342, ...slots },
-    { name: 'b', slots: 341, ...slots },
-    { name: 'c', slots: 341, ...slots },
-    { name: 'd', slots: 0, moved: 2, moving: 0 },
+    { name: 'a', isAdded: true, slots: 342, ...slots },
+    { name: 'b', isAdded: true, slots: 341, ...slots },
+    { name: 'c', isAdded: true, slots: 341, ...slots },
+    { name: 'd', isAdded: true, slots: 0, moved: 2, moving: 0 },
   ])
   const sql = shards.sqlOf(organizationOn('a'))
   const checkOf = async () => {
@@ -285,6 +321,12 @@ test('a shard can be added, gets new organizations, and organizations can be mov
   assert.match(message, /: 1 between two shards, 1 with rows left behind, 1 of other shards$/)
   await sql`delete from business_api.api_keys where id in ('key_1', 'key_2')`
   assert.match(textOf(await run('shards', 'list')), /^d {2}0 slots, 2 organizations moved here$/m)
+  assertFailed(
+    await onShards({ d: GONE })('organizations', 'move', organizationOn('b', 8), '--to', 'd'),
+    1,
+    /^business-api-kit: Shard 'd' is down, and org_\d+ cannot be moved without it$/m,
+  )
+  assertFailed(await onShards()('doctor'), 1, /^business-api-kit: shard a: The check shard has failed/)
   assertFailed(
     await onShards()('keys', 'list', '-o', known),
     1,

@@ -712,7 +712,7 @@ test('an impossible move says why and changes nothing', async () => {
   const away = new Map([...urls(), ['a', 'postgres://127.0.0.1:1/none']])
   await assert.rejects(
     moveOrganization(away, organization, 'a'),
-    isCode(STORE_UNAVAILABLE, /because shard 'a' is away/),
+    isCode(STORE_UNAVAILABLE, /Shard 'a' is down, and org_\d+ cannot be moved without it/),
   )
   assert.ok(await createPlatform(others).clients.create(organization, { name: 'Here' }))
   assert.equal((await move(organizationOn('b', 4), 'a', { isNew: true })).copied, 0)
@@ -730,12 +730,14 @@ test('two shards can be added at once, and a process without one that has organi
     new Map(
       [...all].filter(([name]) => name !== without).map(([name, url]) => [name, createPostgresStore(url)]),
     )
+  const shardsOf = (opened: ReturnType<typeof open>) =>
+    [...opened].map(([name, own]) => ({ name, store: own }))
   const [stores, without] = [open(), open('e')]
   t.after(async () => {
     await Promise.all([...stores.values(), ...without.values()].map((each) => each.close()))
     await Promise.all([...added.values()].map((database) => database.drop()))
   })
-  await Promise.all([...added.keys()].map((name) => addShard(stores, name)))
+  await Promise.all([...added.keys()].map((name) => addShard(shardsOf(stores), name)))
   const organization = organizationOn('c', 9)
   await createPlatform(store).clients.create(organization, { name: 'Atlas' })
   for (const name of added.keys()) await moveOrganization(all, organization, name)
@@ -747,5 +749,8 @@ test('two shards can be added at once, and a process without one that has organi
     clients.list(organizationOn('a')),
     isCode(WRONG_SHARD, /give every shard of the installation/),
   )
-  await assert.rejects(addShard(without, 'd'), isCode(WRONG_SHARD, /belong beside it/))
+  await assert.rejects(
+    addShard(shardsOf(without), 'd'),
+    isCode(WRONG_SHARD, /all shards of the installation belong beside it: 'a', 'b', 'c', 'd', 'e'/),
+  )
 })

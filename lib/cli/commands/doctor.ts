@@ -60,7 +60,7 @@ async function runChecks(
     readonly own: string | undefined
     readonly service: Service
   },
-  { explain, shard }: Session,
+  { explain, shard, shards }: Session,
 ): Promise<readonly Check[]> {
   const { secretKeys, own, service } = here
   const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
@@ -89,7 +89,9 @@ async function runChecks(
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_CHECKED_MAX), secretKeys)
     }),
-    ...(shard === null ? [] : [await attempt('shard', async () => checkShard(await inspector.misplaced()))]),
+    ...(shard === null
+      ? []
+      : [await attempt('shard', async () => checkShard(await inspector.shard(), shard, [...shards.keys()]))]),
     await attempt('keys', async () => checkKeyPrefix(await inspector.keyPrefixes(), service)),
     ...(service.baseUrl === undefined ? [] : [await attempt('document', () => checkDocument(service))]),
   ]

@@ -1,36 +1,31 @@
 import { visible } from '../../base/visible-text.ts'
-import { addShard } from '../../postgres/shards/first-start.ts'
+import { addShard, readPlace } from '../../postgres/shards/first-start.ts'
 import { moveOrganization } from '../../postgres/shards/move.ts'
 import type { StoredPlace } from '../../postgres/shards/shard-place.ts'
-import { createPostgresStore, type PostgresStore } from '../../postgres/store.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { countOf } from '../confirmation.ts'
-import { UsageError } from '../failure.ts'
+import { describeFailure, Failure } from '../failure.ts'
 import { required, text } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
+import { requireShards, withShards } from '../shards.ts'
 
 const to = required(text('NAME', 'the shard'))
 
-async function withStores<Result>(
-  { shards }: Session,
-  work: (stores: ReadonlyMap<string, PostgresStore>) => Promise<Result>,
-): Promise<Result> {
-  if (shards.size === 0)
-    throw new UsageError('Set DATABASE_URLS to the shards: a=postgres://…,b=postgres://…')
-  const options = { prepare: false, sessions: false, maxConnections: 1 }
-  const stores = new Map([...shards].map(([name, url]) => [name, createPostgresStore(url, options)]))
-  return work(stores).finally(() => Promise.all([...stores.values()].map((store) => store.close())))
-}
-
 async function moveTo(session: Session, name: string, isNew: boolean): Promise<void> {
   const { argument: organizationId } = session
+  requireShards(session.shards)
   const progress = session.progress('Moving')
   const report = await moveOrganization(session.shards, organizationId, name, {
     isNew,
     onStep: ({ step, rows }) =>
       progress.show(rows === undefined ? step : `${step} ${formatCount(rows)} rows`),
-  }).finally(progress.clear)
+  })
+    .finally(progress.clear)
+    // It may be about any shard, so the database of the organization isn't added.
+    .catch((error) => {
+      throw new Failure(describeFailure(error).line)
+    })
   for (const away of report.untold)
     session.note(`Shard ${away} is down, and learns it from the next process that starts`)
   await session.print(report, () => {
@@ -74,7 +69,7 @@ const add: Command = defineCommand({
     'with d in DATABASE_URLS': 'business-api-kit shards add d',
   },
   async run(_, session) {
-    await withStores(session, (stores) => addShard(stores, session.argument))
+    await withShards(session, (store) => addShard(store.shards, session.argument))
     await session.print({ added: session.argument }, () => `Added shard ${session.argument}\n`)
   },
 })
@@ -87,12 +82,13 @@ const list: Command = defineCommand({
     'where is what?': 'business-api-kit shards list',
   },
   async run(_, session) {
-    const shards = await withStores(session, (stores) =>
-      Promise.all([...stores].map(async ([name, store]) => describe(name, await store.shardPlace()))),
+    const shards = await withShards(session, (store) =>
+      Promise.all(store.shards.map(async (shard) => describe(shard.name, await readPlace(shard)))),
     )
     await session.print({ shards }, () =>
       shards
-        .map(({ name, slots, moved, moving }) => {
+        .map(({ name, isAdded, slots, moved, moving }) => {
+          if (!isAdded) return `${name}  not a shard yet: see shards add\n`
           const going = moving === 0 ? '' : `, ${formatCount(moving)} on the way`
           return `${name}  ${formatCount(slots)} slots, ${countOf(moved, 'organization', 'organizations', false)} moved here${going}\n`
         })
@@ -105,7 +101,7 @@ function describe(name: string, place: StoredPlace | null) {
   const entries = Object.values(place?.moved ?? {}).filter(([shard]) => shard === name)
   const moving = entries.filter(([, version]) => version % 2 === 1).length
   const slots = place?.slots.filter((each) => each === name).length ?? 0
-  return { name, slots, moved: entries.length - moving, moving }
+  return { name, isAdded: place !== null, slots, moved: entries.length - moving, moving }
 }
 
 /** The shard commands. */

@@ -74,8 +74,12 @@ export interface DaysState {
   readonly incomplete: readonly string[]
 }
 
-/** Organizations that aren't where the shard map says. */
-export interface MisplacedOrganizations {
+/** A database's place among the shards, and the number of organizations that aren't where the shard map says. */
+export interface ShardState {
+  /** The shard's name, or `null` if the database isn't a shard. */
+  readonly name: string | null
+  /** Names of all shards that have slots or organizations. */
+  readonly used: readonly string[]
   /** Number of organizations between two shards, during a move or after an interrupted one. */
   readonly moving: number
   /** Number of organizations that have moved to another shard but still have rows here. */
@@ -100,7 +104,7 @@ export interface Inspector {
   retention(): Promise<RetentionState>
   /** Returns the database's installation, or `null` if no loop has ever been started. */
   installation(): Promise<Installation | null>
-  misplaced(): Promise<MisplacedOrganizations>
+  shard(): Promise<ShardState>
   /** Counts active keys by prefix, for example `bapi_live_`. Imported keys in another format have an empty prefix. */
   keyPrefixes(): Promise<Readonly<Record<string, number>>>
   /** Returns the credentials of up to `limit` endpoints that haven't been removed. */
@@ -230,7 +234,7 @@ export function createInspector(url: string): Inspector {
           from business_api.installation i where i.organization_id = ''`,
       ),
 
-    misplaced: () =>
+    shard: () =>
       read(
         (sql) => sql`
           with own as (
@@ -240,6 +244,8 @@ export function createInspector(url: string): Inspector {
             where organization_id <> '' order by organization_id, version desc
           )
           select pg_catalog.json_build_object(
+            'name', (select name from own),
+            'used', array(select unnest(slots) from own union select name from place order by 1),
             'moving', (select count(*) from place where version % 2 = 1),
             'left', (
               select count(*) from place where version % 2 = 0 and not is_here and (

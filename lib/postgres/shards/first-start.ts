@@ -1,6 +1,5 @@
 import { SLOTS } from '../../access/slots.ts'
 import { BusinessApiError, WRONG_SHARD } from '../../base/errors.ts'
-import type { PostgresStore } from '../store.ts'
 import { named, type Shard } from './shard.ts'
 import type { ShardPlace, StoredPlace } from './shard-place.ts'
 
@@ -70,21 +69,24 @@ export function createPlaceReader(
  * Adds a shard to an installation. The shard has no organizations until you move some there. Configure the new shard in
  * every process first, because a process without it can't find them.
  *
- * @param stores the stores of all shards by name, including the new one
+ * @param shards all shards, including the new one
  * @throws `BusinessApiError` with code `wrong_shard` if the database is already in use
  */
-export async function addShard(stores: ReadonlyMap<string, PostgresStore>, name: string): Promise<void> {
-  const read = [...stores].map(async ([each, store]) => [each, await store.shardPlace()] as const)
+export async function addShard(shards: readonly Shard[], name: string): Promise<void> {
+  const read = shards.map(async (shard) => [shard.name, await readPlace(shard)] as const)
   const places = new Map(await Promise.all(read))
+  const added = shards.find((shard) => shard.name === name)
   const inForce = [...places.values()].filter(isInForce)
   const used = inForce.flatMap(namesOf)
-  const own = places.get(name)
-  if (own && own.name !== name) throw impossible(`its database is shard '${own.name}'`)
-  if (own === undefined || used.length === 0 || !used.every((each) => places.get(each)?.name === each))
-    throw impossible('the shards of an installation in use belong beside it')
+  if (!added) throw impossible('it has no connection string')
+  const [wrong] = [...places].filter(([each, place]) => place && place.name !== each)
+  if (wrong) throw impossible(`the database of shard '${wrong[0]}' is shard '${wrong[1]?.name}'`)
+  if (used.length === 0) throw impossible('the installation is new: the first process adds all of its shards')
+  if (!used.every((each) => places.get(each)))
+    throw impossible(`all shards of the installation belong beside it: '${[...new Set(used)].join("', '")}'`)
   checkSlots(...inForce)
   const slots = inForce[0]?.slots ?? []
-  checkSlots({ slots }, await stores.get(name)?.shardPlace({ name, version: IN_FORCE, slots }))
+  checkSlots({ slots }, await readPlace(added, { name, version: IN_FORCE, slots }))
 
   function impossible(reason: string): BusinessApiError {
     return new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
@@ -113,6 +115,7 @@ function namesOf({ slots, moved }: StoredPlace): readonly string[] {
   return [...new Set([...slots, ...Object.values(moved).map(([name]) => name)])].sort()
 }
 
-function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
+/** Reads a shard's place, and assigns `first` unless there is one with that version. */
+export function readPlace(shard: Shard, first?: ShardPlace): Promise<StoredPlace | null> {
   return named(shard, shard.store.shardPlace(first))
 }

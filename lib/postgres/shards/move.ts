@@ -80,7 +80,8 @@ export async function moveOrganization(
   const find = (name: string): Site => {
     const site = sites.find((each) => each.name === name)
     if (site) return site
-    if (untold.includes(name)) throw storeUnavailable(`Cannot move ${id} because shard '${name}' is away`)
+    if (untold.includes(name))
+      throw storeUnavailable(`Shard '${name}' is down, and ${id} cannot be moved without it`)
     throw impossible(`there is no shard '${name}'`)
   }
 
@@ -130,7 +131,8 @@ export async function moveOrganization(
           from business_api.shard_places where organization_id = '' order by version desc limit 1
         )::text as entries, ${answerTag}`,
     )
-    if (found?.name !== name) throw impossible(`the database of shard '${name}' is not that shard's`)
+    if (found === null) throw impossible(`shard '${name}' has not been added yet`)
+    if (found.name !== name) throw impossible(`the database of shard '${name}' is shard '${found.name}'`)
     const names = Object.entries(found.names).map(([version, shard]) => [Number(version), shard] as const)
     return { ofSlot: found.ofSlot, names: new Map(names) }
   }

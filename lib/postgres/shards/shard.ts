@@ -1,5 +1,12 @@
 import { SLOTS } from '../../access/slots.ts'
-import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
+import {
+  BusinessApiError,
+  MISSING_PRIVILEGE,
+  SCHEMA_MISSING,
+  SCHEMA_OUTDATED,
+  SCHEMA_TOO_NEW,
+  STORE_UNAVAILABLE,
+} from '../../base/errors.ts'
 import { printValue } from '../../base/options.ts'
 import type { Service } from '../../service.ts'
 import type { PostgresStore } from '../store.ts'
@@ -28,12 +35,15 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
   )
 }
 
-/** Adds the shard's name to the error if the shard can't be reached. */
+/** Error codes that are about a shard's database and not about the call. */
+const OF_DATABASES = [STORE_UNAVAILABLE, SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_TOO_NEW, MISSING_PRIVILEGE]
+
+/** Adds the shard's name to the error if the shard can't be reached or used. */
 export async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer
   } catch (error) {
-    if (!isStoreUnavailable(error)) throw error
-    throw storeUnavailable(`Shard '${name}': ${error.message}`, error.cause)
+    if (!(error instanceof BusinessApiError) || !OF_DATABASES.includes(error.code)) throw error
+    throw new BusinessApiError(error.code, `Shard '${name}': ${error.message}`, { cause: error.cause })
   }
 }
