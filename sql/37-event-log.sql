@@ -78,6 +78,25 @@ end
 $$;
 select business_api.forbid_plans('events_of_subject');
 
+-- Finds the events of a record by its ID or, for an invoice or proposal, its number, in no particular order. Each number
+-- is looked up as in next_number. Has no settings so that it's inlined.
+create function business_api.events_of_record(organization_id text, id_or_number text) returns setof business_api.events
+language sql stable
+as $$
+  select event.*
+    from (
+      select $2 collate "C" as id
+      union (
+        select i.id from business_api.invoices i
+         where i.organization_id = $1 and i.number >= $2 and i.number <= $2 order by i.number limit 1
+      ) union (
+        select p.id from business_api.proposals p
+         where p.organization_id = $1 and p.number >= $2 and p.number <= $2 order by p.number limit 1
+      )
+    ) as subject
+    cross join lateral business_api.events_of_subject($1, subject.id) as event
+$$;
+
 -- Lists an organization's latest events as JSON. See EventLogStore.list in lib/webhooks/event-log.ts. `type`,
 -- `before_id` and `subject_id` may be null. Only lists events with a delivery_prefix of at least first_prefix and below
 -- end_prefix, and reads up to inspected_limit events to fill the page. Each day takes an index lookup. Planning for all
@@ -130,7 +149,7 @@ begin
   else
     open found_events for
       select e.id, e.type, e.subject_id, e.only_endpoint_id, e.delivery_prefix
-        from business_api.events_of_subject($1, $8) e
+        from business_api.events_of_record($1, $8) e
        where e.delivery_prefix >= $3 and e.delivery_prefix < end_place
        order by e.delivery_prefix desc
        limit $7;

@@ -166,7 +166,7 @@ declare
 begin
   select array_agg(found.id), array_agg(found.delivery_prefix) into event_ids, prefixes
     from (
-      select e.id, e.delivery_prefix from business_api.events_of_subject($1, f."subjectId") as e
+      select e.id, e.delivery_prefix from business_api.events_of_record($1, f."subjectId") as e
        where e.delivery_prefix >= $3 and e.delivery_prefix < $4
        order by e.delivery_prefix desc
     ) as found;

@@ -16,6 +16,7 @@ import { readActivity, uncountDelivery } from './activity.ts'
 import { release, writeResults } from './attempts.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
+import { subjectsOf } from './event-log.ts'
 import { fanOut } from './events.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
@@ -186,8 +187,10 @@ function cancelDelivery(
 }
 
 /** Returns the deliveries that match a filter, sorted by id. ULIDs sort by time. */
-function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly StoredDelivery[] {
-  return [...deliveries.values()]
+function oldestFirst(organization: Organization, filter: DeliveryFilter): readonly StoredDelivery[] {
+  const subjects = subjectsOf(organization, filter.subjectId)
+  return [...organization.deliveries.values()]
+    .filter(({ event }) => subjects === undefined || subjects.has(event.subjectId))
     .filter((delivery) => isLetThrough(delivery, filter))
     .sort((one, other) => (one.id < other.id ? -1 : 1))
 }
@@ -196,7 +199,6 @@ function isLetThrough({ endpoint, event, ...delivery }: StoredDelivery, filter: 
   return (
     (filter.endpointId === undefined || endpoint.record.id === filter.endpointId) &&
     (filter.eventId === undefined || event.id === filter.eventId) &&
-    (filter.subjectId === undefined || event.subjectId === filter.subjectId) &&
     (filter.type === undefined || event.type === filter.type) &&
     (filter.states === undefined || filter.states.includes(delivery.state)) &&
     (filter.since === undefined || delivery.createdAt >= Date.parse(filter.since)) &&

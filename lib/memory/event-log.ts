@@ -2,13 +2,15 @@ import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EventLogStore, LoggedEvent } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { Memory, StoredEvent } from './state.ts'
+import type { Memory, Organization, StoredEvent } from './state.ts'
 
 /** Creates the in-memory event log slice. */
 export function createEventLogStore(memory: Memory): EventLogStore {
   return {
     async list(organizationId, { type, subjectId, since, until }, limit, before) {
-      const all = [...memory.organization(organizationId).events.values()].reverse()
+      const organization = memory.organization(organizationId)
+      const all = [...organization.events.values()].reverse()
+      const subjects = subjectsOf(organization, subjectId)
       const start = before === null ? 0 : all.findIndex(({ record }) => record.id === before) + 1
       if (before !== null && start === 0) return { events: [], next: null }
       const selected = all
@@ -16,7 +18,7 @@ export function createEventLogStore(memory: Memory): EventLogStore {
         .filter(
           ({ record, publishedAt }) =>
             (type === undefined || record.type === type) &&
-            (subjectId === undefined || record.subjectId === subjectId) &&
+            (subjects === undefined || subjects.has(record.subjectId)) &&
             (since === undefined || publishedAt >= Date.parse(since)) &&
             (until === undefined || publishedAt < Date.parse(until)),
         )
@@ -51,6 +53,16 @@ export function createEventLogStore(memory: Memory): EventLogStore {
       return { at: memory.clock(), begun: '0', ended: '0' }
     },
   }
+}
+
+/** Returns the IDs of the records with this ID or number. */
+export function subjectsOf(
+  { records: { invoice, proposal } }: Organization,
+  idOrNumber: string | undefined,
+): ReadonlySet<string | undefined> | undefined {
+  if (idOrNumber === undefined) return undefined
+  const numbered = [...invoice.values(), ...proposal.values()].filter(({ number }) => number === idOrNumber)
+  return new Set([idOrNumber, ...numbered.map(({ id }) => id)])
 }
 
 function shownRecord({ id, type, body }: EventRecord): EventRecord {

@@ -62,7 +62,7 @@ export interface DeliveryDetails extends Delivery {
 export interface DeliveryFilter<Moment = string, Type extends string = string> {
   readonly endpointId?: string | undefined
   readonly eventId?: string | undefined
-  /** Only includes deliveries for this record's 5000 newest events. See `EventRecord.subjectId`. */
+  /** Only includes deliveries of events about this record. See `EventFilter.subjectId`. */
   readonly subjectId?: string | undefined
   readonly type?: Type | undefined
   readonly states?: readonly DeliveryState[] | undefined

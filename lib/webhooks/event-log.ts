@@ -27,7 +27,7 @@ export interface LoggedEventBody extends LoggedEvent {
  */
 export interface EventFilter<Moment = string, Type extends string = string> {
   readonly type?: Type | undefined
-  /** Only includes events about this record, such as an invoice. See `EventRecord.subjectId`. */
+  /** Only includes events about this record: its ID, or an invoice's or proposal's number. See `EventRecord.subjectId`. */
   readonly subjectId?: string | undefined
   /** Only includes events published at or after this time, by the store's clock. */
   readonly since?: Moment | undefined

@@ -7,6 +7,7 @@ import type { KeyReservation, NumberedOutcome } from '../../lib/writes/creation.
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder } from '../../lib/writes/placeholders.ts'
 import { dataOf, invoiceItem, verbs } from './changing.ts'
+import { createPublisher, deliveriesOf } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
 import { itemsOf, kinds } from './kinds.ts'
 import { claim, createTenant, ids, type Tenant, WEEK_MS } from './tenant.ts'
@@ -20,6 +21,7 @@ export function testNumbers(harness: StoreHarness): void {
     testRepeats(harness, numbered)
     testReplays(harness, numbered)
     testRaces(harness, numbered)
+    testSearch(harness, numbered)
   }
   testKinds(harness)
 }
@@ -307,6 +309,31 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
       assert.equal(new Set(made).size, made.length)
     },
   )
+}
+
+function testSearch(harness: StoreHarness, numbered: Numbered): void {
+  harness.test(`the logs find the events of ${numbered.name} by number`, async (t) => {
+    const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    const number = 'INV/é 🏺'
+    const { id, send } = numbered.prepare(tenant, number)
+    await send()
+    await create(numbered, tenant, `${number}2`)
+    await create(numbered, other, number)
+    await tenant.insertEndpoint()
+    const about = await tenant.publish({ subjectId: id })
+    await tenant.publish({ subjectId: `${number}2` })
+    // The host may use the number as the ID of a record of its own.
+    const own = await tenant.publish({ subjectId: number })
+    for (const filter of [{ subjectId: number }, { subjectId: number, type: own.type }]) {
+      const { events } = await tenant.store.eventLog.list(tenant.id, filter, 10, null)
+      assert.deepEqual(new Set(events.map((event) => event.id)), new Set([own.id, about.id]))
+      const deliveries = await deliveriesOf(tenant, filter)
+      assert.deepEqual(new Set(deliveries.map(({ eventId }) => eventId)), new Set([own.id, about.id]))
+      assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 10), 2)
+    }
+    const theirs = await other.store.eventLog.list(other.id, { subjectId: number }, 10, null)
+    assert.deepEqual(theirs.events, [])
+  })
 }
 
 function testKinds(harness: StoreHarness): void {

@@ -31,12 +31,31 @@ test('GET /events finds the events of a record and of a type, also those that no
   assert.equal((await under.get('/events?type=project.completed')).text.match(/<th scope="row">/g)?.length, 1)
   assert.match(
     (await under.get('/events?record=INV-1')).words,
-    /No events match these filters\. Search by resource ID, such as inv_…, not by name or number\. Clear filters/,
+    /Resource ID or number.* No events match these filters\. Clear filters/,
   )
   assert.match(
     (await under.get('/events?type=lead.created')).words,
     /No events match these filters\. Clear filters/,
   )
+})
+
+test('GET /events and GET /deliveries find an invoice by its number', async () => {
+  const under = setUp()
+  await under.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com', types: null })
+  const { invoices } = createPlatform(under.store)
+  const issue = async () => {
+    const draft = { currency: 'EUR', total: '10', dueDate: '2026-12-31T00:00:00Z' }
+    const { id: invoiceId, number } = await invoices.create(ORGANIZATION, draft)
+    await invoices.issue(ORGANIZATION, { invoiceId })
+    return { id: invoiceId, number }
+  }
+  const [{ id, number }] = [await issue(), await issue()]
+  for (const path of ['/events', '/deliveries']) {
+    const { text } = await under.get(`${path}?record=${number}`)
+    assert.equal(text.match(/<th scope="row">/g)?.length, 1, path)
+    assert.match(text, new RegExp(`invoice\\.issued.*record=${id}`, 's'))
+    assert.match(text, new RegExp(`name="record"[^>]* value="${number}"`))
+  }
 })
 
 test('GET /events goes on by cursor, also of ids that a host gave', async () => {

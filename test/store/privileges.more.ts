@@ -68,10 +68,11 @@ describe('Least privileges', () => {
       'select 1 from business_api.audit_entries',
     ],
     settings: [
-      // A backfill reads the representations of clients, leads and proposals, and nothing else of them.
+      // A backfill reads the representations of clients, leads and proposals, the logs the numbers of invoices and proposals.
       'select latest_changes from business_api.businesses',
       'select signed_by from business_api.proposals',
-      'select 1 from business_api.invoices',
+      'select total from business_api.invoices',
+      'select representation from business_api.invoices',
       'update business_api.leads set stage = stage',
       'delete from business_api.businesses',
       'select 1 from business_api.idempotency_keys',

@@ -188,6 +188,7 @@ const SETTINGS = merge(PROCESS, {
     event_days: { select: true },
     event_ids: { select: true, insert: true },
     delivery_attempts: { select: true },
+    invoices: { select: ['organization_id', 'id', 'number'] },
     // For backfills.
     businesses: {
       select: [
@@ -198,7 +199,7 @@ const SETTINGS = merge(PROCESS, {
       ],
     },
     leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
-    proposals: { select: ['organization_id', 'id', 'representation'] },
+    proposals: { select: ['organization_id', 'id', 'number', 'representation'] },
   },
   functions: ['make_days', 'make_days_ahead'],
 })

@@ -128,7 +128,7 @@ const FIELDS: readonly FilterField<Filter, readonly WebhookEndpoint[]>[] = [
   },
   {
     name: 'record',
-    label: (t) => t`Resource ID`,
+    label: (t) => t`Resource ID or number`,
     attributes: { placeholder: 'inv_…', size: 14 },
     read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
   },

@@ -47,12 +47,7 @@ ${
         data,
       )
     : isFiltered(texts)
-      ? empty(
-          texts.record === undefined
-            ? t`No events match these filters.`
-            : t`No events match these filters. Search by resource ID, such as inv_…, not by name or number.`,
-          buttonLink(link('/events'), t`Clear filters`),
-        )
+      ? empty(t`No events match these filters.`, buttonLink(link('/events'), t`Clear filters`))
       : empty(t`No events yet. They appear here when something happens in your organization.`)
 }
 ${pageLinks(context, '/events', texts, before, next)}`
@@ -68,7 +63,7 @@ const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
   },
   {
     name: 'record',
-    label: (t) => t`Resource ID`,
+    label: (t) => t`Resource ID or number`,
     attributes: { placeholder: 'inv_…', size: 14 },
     read: (text) => (readForeignId(text) === null ? [] : [{ subjectId: text }]),
   },
