@@ -51,6 +51,8 @@ export interface Texts {
   word(english: string): string
   /** Translates a text with a count. The translation's key is the English plural: `{0} deliveries`. */
   count(count: number, one: string, other: string): string
+  /** Returns the plural forms of a text, for a count in the browser. */
+  forms(one: string, other: string): PluralForms
 }
 
 /**
@@ -76,12 +78,16 @@ export function createTexts(locale: string, all: Readonly<Record<string, Transla
   }
 
   function count(number: number, one: string, other: string): string {
-    const target = own(translations, other)
-    const forms: PluralForms = typeof target === 'string' ? { other: target } : (target ?? { one, other })
-    return fill(forms[rules.select(number)] ?? forms.other, [show(number)])
+    const all = forms(one, other)
+    return fill(all[rules.select(number)] ?? all.other, [show(number)])
   }
 
-  return Object.assign(translate, { word, count })
+  function forms(one: string, other: string): PluralForms {
+    const target = own(translations, other)
+    return typeof target === 'string' ? { other: target } : (target ?? { one, other })
+  }
+
+  return Object.assign(translate, { word, count, forms })
 }
 
 function own(translations: Translations, source: string): string | PluralForms | undefined {

@@ -40,7 +40,7 @@ function pathOf({ path }: PageRoute, seeded: Seeded): string {
 /** Fields with which every form of the page has an effect. */
 const fieldsOf = ({ endpoint, failedDelivery }: Seeded, { path }: PageRoute) => ({
   // The selected rows of the list.
-  ...(path === '/deliveries/resend' && { id: failedDelivery }),
+  ...(path === '/deliveries/resend' && { id: failedDelivery, enhanced: '1' }),
   to: endpoint,
   name: 'Renamed',
   scope: 'clients:read',

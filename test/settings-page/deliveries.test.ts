@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claim, publish, record } from '../settings/_stores.ts'
-import { BASE, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
+import { BASE, decode, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
 import { seed } from './_seed.ts'
 
 async function setUpSeeded() {
@@ -115,8 +115,16 @@ test('POST /deliveries/resend sends the selected deliveries again, and says whic
   assert.match(list.text, new RegExp(`<input type="checkbox" name="id" value="${failedDelivery}"`))
   const all = await under.get('/deliveries')
   assert.doesNotMatch(all.text, new RegExp(`value="${pendingDelivery}"`), 'a box for a delivery in progress')
+  const { other } = JSON.parse(decode(/data-count="([^"]*)"/.exec(all.text)?.[1] ?? ''))
+  assert.equal(other, 'Resend {0} deliveries')
   const id = [failedDelivery, deliveredDelivery, waiting?.id ?? '', 'dlv_missing', 'nonsense']
-  const sent = await under.post('/deliveries/resend?type=client.created', { id })
+  const question = await under.post('/deliveries/resend?type=client.created', { id })
+  assert.match(
+    question.words,
+    /Resend selected deliveries\? 3 deliveries will be resent\..* Resend 3 deliveries/,
+  )
+  assert.equal((await under.settings.deliveries.get(ORGANIZATION, failedDelivery)).state, 'failed')
+  const sent = await under.post('/deliveries/resend?type=client.created', hiddenOf(question))
   assert.equal(sent.location, `${BASE}/deliveries?type=client.created&resent=2&left=1`)
   const { words } = await under.get((sent.location ?? '').replace(BASE, ''))
   assert.match(

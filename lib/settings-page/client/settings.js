@@ -37,6 +37,7 @@ function enhance(root) {
   for (const button of all('[data-add]', root)) addLines(button)
   for (const live of all('[data-live=yes]', root)) addPause(live)
   for (const label of all('[data-all]', root)) addSelectAll(label)
+  countSelected()
   // Hidden but not removed, because pressing Enter in a field uses it.
   for (const button of all('.ba-filters > button', root)) button.hidden = true
   // Long actions continue by themselves.
@@ -365,6 +366,19 @@ function addSelectAll(label) {
       if (each instanceof HTMLInputElement) each.checked = box.checked
   })
 }
+
+/** Shows the number of selected rows on the button that acts on them. @type {() => void} */
+function countSelected() {
+  for (const button of all('[data-count]')) {
+    const forms = JSON.parse(button.dataset.count ?? '')
+    const count = all('[name=id]:checked', /** @type {Element} */ (button.closest('form'))).length
+    const rules = new Intl.PluralRules(document.documentElement.lang || undefined)
+    const form = count ? (forms[rules.select(count)] ?? forms.other) : forms.none
+    button.textContent = form.replace('{0}', count)
+  }
+}
+
+document.addEventListener('change', countSelected)
 
 /** @type {(live: HTMLElement) => void} */
 function addPause(live) {

@@ -33,6 +33,7 @@ export async function show(context: Context): Promise<ScreenPage> {
   const canRecover =
     mayWrite && response === '' && event === '' && (state === '' || state === 'failed' || state === 'skipped')
   const list = deliveryTable(context, data, endpoints, mayWrite)
+  const verbs = { none: t`Resend selected`, ...t.forms(...RESEND) }
   const content = html`<p class="ba-lead">${t`Every event sent to your endpoints.`}</p>
 ${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}
 ${resentNotice(context)}
@@ -41,9 +42,7 @@ ${
     ? liveRegion(
         context,
         data,
-        mayWrite
-          ? selectionForm(context, link('/deliveries/resend', texts), t`Resend selected`, t`Select all`, list)
-          : list,
+        mayWrite ? selectionForm(context, link('/deliveries/resend', texts), verbs, list) : list,
       )
     : isFiltered(texts)
       ? empty(t`No deliveries match these filters.`, buttonLink(link('/deliveries'), t`Clear filters`))
@@ -66,6 +65,9 @@ ${pageLinks(context, '/deliveries', texts, before, next)}`
     )
   return { title: t`Deliveries`, content, acts }
 }
+
+/** A button's text by the number of deliveries. */
+export const RESEND = ['Resend 1 delivery', 'Resend {0} deliveries'] as const
 
 /** Renders how many selected deliveries were resent, after the form's redirect. */
 function resentNotice({ query, t }: Context): Content {

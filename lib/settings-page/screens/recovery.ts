@@ -7,7 +7,7 @@ import { html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
 import { buttonLink, empty, notice } from '../views/elements.ts'
 import { continuation } from '../views/progress.ts'
-import { readDeliveryFilter, show } from './deliveries.ts'
+import { RESEND, readDeliveryFilter, show } from './deliveries.ts'
 
 /** Maximum number of deliveries per request, which takes some seconds. */
 const PART_MAX = 5000
@@ -47,11 +47,11 @@ export const recovery = {
             ? t.count(failed, '1 failed delivery will be resent.', '{0} failed deliveries will be resent.')
             : t`${failed} failed and ${skipped} skipped deliveries will be resent.`,
         ...(isFiltered(texts) ? [scopeText(context, texts)] : []),
-        t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`,
+        resendText(context),
       ],
       action: link('/deliveries/recover'),
       back,
-      verb: t.count(count, 'Resend 1 delivery', 'Resend {0} deliveries'),
+      verb: t.count(count, ...RESEND),
       hidden: { ...hiddenOf(texts, filter), total: String(count) },
       isSafe: true,
     })
@@ -88,6 +88,10 @@ export const recovery = {
   },
 }
 
+function resendText({ t }: Context): string {
+  return t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`
+}
+
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
   return endpoint !== undefined && !isFiltered(others)
     ? t`Only deliveries to this endpoint.`
@@ -109,12 +113,28 @@ function readMoment(text: string): Date | null {
 
 // --- Selected deliveries ---
 
-/** `/deliveries/resend`: resends the selected deliveries. */
+/** `/deliveries/resend`: resends the selected deliveries. Without the script, whose button counts them, a page does. */
 export const selection: Act = { ask: show, act: resend }
 
 async function resend(context: Context): Promise<Screen> {
-  const { settings, access, form, link, query } = context
-  const ids = [...new Set(textsOf(form, 'id'))].filter((id) => isIdOf('dlv', id)).slice(0, SELECTION_MAX)
+  const { settings, access, form, link, query, t } = context
+  const given = textsOf(form, 'id').flatMap((text) => text.split(' '))
+  const ids = [...new Set(given)].filter((id) => isIdOf('dlv', id)).slice(0, SELECTION_MAX)
+  const { texts } = readDeliveryFilter(context, query, true)
+  if (ids.length > 0 && textOf(form, 'enhanced') === '' && textOf(form, 'confirmed') === '') {
+    return confirmationPage(context, {
+      title: t`Resend selected deliveries?`,
+      consequences: [
+        t.count(ids.length, '1 delivery will be resent.', '{0} deliveries will be resent.'),
+        resendText(context),
+      ],
+      action: link('/deliveries/resend', texts),
+      back: link('/deliveries', texts),
+      verb: t.count(ids.length, ...RESEND),
+      hidden: { id: ids.join(' '), confirmed: '1' },
+      isSafe: true,
+    })
+  }
   const sent = await Promise.all(
     ids.map((id) =>
       settings.deliveries.redeliver(access.organizationId, id, { actor: access.actor }).then(
@@ -128,7 +148,6 @@ async function resend(context: Context): Promise<Screen> {
     ),
   )
   const count = sent.filter((isSent) => isSent).length
-  const { texts } = readDeliveryFilter(context, query, true)
   const numbers = { resent: String(count), left: String(sent.length - count) }
   return { location: link('/deliveries', { ...texts, ...numbers }) }
 }

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
-import type { Texts } from '../texts.ts'
+import type { PluralForms, Texts } from '../texts.ts'
 
 /** Error messages by field name. */
 export type Problems = Readonly<Record<string, string>>
@@ -40,16 +40,15 @@ ${fields}
 </form>`
 }
 
-/** Renders a form around a list, for an action on selected rows. The script shows the Select all checkbox. */
+/** Renders a form around a list, for an action on selected rows. The script shows Select all and counts on the button. */
 export function selectionForm(
-  { stamp }: Pick<Context, 'stamp'>,
+  { stamp, t }: Pick<Context, 'stamp' | 't'>,
   action: string,
-  verb: string,
-  all: string,
+  verbs: PluralForms & { readonly none: string },
   list: Content,
 ): Html {
   return html`<form method="post" action="${action}">${hiddenFields(stamp)}
-<p class="ba-acts"><label class="ba-choice" data-all hidden><input type="checkbox"> <span>${all}</span></label><button class="ba-button">${verb}</button></p>
+<p class="ba-acts"><label class="ba-choice" data-all hidden><input type="checkbox"> <span>${t`Select all`}</span></label><button class="ba-button"${attributes({ 'data-count': JSON.stringify(verbs) })}>${verbs.none}</button></p>
 ${list}</form>`
 }
 
