@@ -85,6 +85,18 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
     }
   }
 
+  test('the list of events shows how many deliveries each has in whole', async () => {
+    const { page, context } = await stage.open('/events')
+    const texts = page.locator('td:nth-child(2)')
+    assert.match(
+      (await texts.allTextContents()).join('; '),
+      /1\sFailed, 1\sPending, 1\sDelivered, 1\sSkipped/,
+    )
+    const isCut = (cells: readonly Element[]) => cells.some((cell) => cell.scrollWidth > cell.clientWidth)
+    assert.equal(await texts.evaluateAll(isCut), false)
+    await context.close()
+  })
+
   test('no screen is too wide at the widths between the layouts, nor with text of twice the size', async () => {
     const { page, context } = await stage.open('/', { javaScriptEnabled: false })
     const wrong: string[] = []

@@ -160,7 +160,7 @@ test('POST /deliveries/:id/redeliver and cancel act once, and show the present s
 test('a delivery that is backing off can be retried now, unless its endpoint is paused', async () => {
   const under = await setUpSeeded()
   const { pendingDelivery: id, failingEndpoint } = under.seeded
-  assert.match((await under.get('/deliveries')).words, /Pending Retrying [^·]+ · Connection refused/)
+  assert.match((await under.get('/deliveries')).words, /Pending Retry [^·]+ · Connection refused/)
   assert.match(
     (await under.get(`/deliveries/${id}`)).text,
     new RegExp(`action="[^"]*/${id}/redeliver".*>Retry now<`, 's'),

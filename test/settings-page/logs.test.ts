@@ -16,7 +16,7 @@ test('GET /events finds the events of a record and of a type, also those that no
   await tell(ORGANIZATION, 'invoice.paid', { invoiceId: 'inv_2', number: 'INV-2' })
   await tell(ORGANIZATION, 'project.completed', { projectId: 'proj_1', name: 'Site' })
   const all = await under.get('/events')
-  assert.match(all.words, /project\.completed None Project proj_1 evt_\w+ .*invoice\.paid None Invoice inv_2/)
+  assert.match(all.words, /project\.completed None Project proj_1 .*invoice\.paid None Invoice inv_2/)
   assert.equal(all.text.match(/<th scope="row">/g)?.length, 3)
   const one = await under.get('/events?record=inv_1')
   assert.equal(one.text.match(/<th scope="row">/g)?.length, 1)

@@ -184,7 +184,7 @@ export function deliveryTable(
           if (isPaused) return answer === '–' ? t`Endpoint paused` : `${t`Endpoint paused`} · ${answer}`
           if (dueAt === null || !isLater(delivery)) return answer
           const unit = Date.parse(dueAt) - now < HALF_DAY_MS ? 'hour' : 'minute'
-          return html`${t`Retrying`} ${format.short(dueAt, unit)} · ${answer}`
+          return html`${t`Retry`} ${format.short(dueAt, unit)} · ${answer}`
         },
       },
       ...(endpoints === null

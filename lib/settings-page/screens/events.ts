@@ -32,11 +32,16 @@ ${
             head: t`Event`,
             // Hosts may choose event IDs that can't be part of a path.
             cell: ({ id, type }) =>
-              /^[\w-]{1,64}$/.test(id) ? html`<a href="${link(`/events/${id}`)}">${type}</a>` : type,
+              /^[\w-]{1,64}$/.test(id)
+                ? html`<a href="${link(`/events/${id}`)}">${type}</a>`
+                : html`${type} <code>${id}</code>`,
           },
-          { head: t`Deliveries`, width: 'medium', cell: (event) => countsText(context, event) },
+          {
+            head: t`Deliveries`,
+            width: 'large',
+            cell: (event) => html`<span class="ba-whole">${countsText(context, event)}</span>`,
+          },
           { head: t`Resource`, cell: ({ subjectId }) => recordLink(context, subjectId) },
-          { head: t`Event ID`, cell: ({ id }) => html`<code>${id}</code>` },
           {
             head: t`Time`,
             note: format.timeZone,
@@ -73,7 +78,7 @@ const FIELDS: readonly FilterField<EventFilter<Date>>[] = [
 function countsText({ t, format }: Context, { deliveries }: Pick<ListedEvent, 'deliveries'>): string {
   const counted = DELIVERY_STATES.flatMap((state) => {
     const { [state]: count = 0 } = deliveries
-    return count === 0 ? [] : [`${format.number(count)} ${describeState(t, state)[0]}`]
+    return count === 0 ? [] : [`${format.number(count)}\u00a0${describeState(t, state)[0]}`]
   })
   return counted.join(', ') || t`None`
 }
