@@ -97,6 +97,44 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
     await context.close()
   })
 
+  test('on a touch screen the target of a copy button is 44 px, in rows as high as for a mouse', async () => {
+    const path = `/deliveries/${stage.host.seeded.failedDelivery}`
+    for (const width of [375, 1280]) {
+      const heights: number[][] = []
+      for (const hasTouch of [false, true]) {
+        const viewport = { width, height: 800 }
+        const { page, context } = await stage.open(path, { viewport, hasTouch, isMobile: hasTouch })
+        heights.push(
+          await page
+            .locator('.ba-facts > div')
+            .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().height)),
+        )
+        if (hasTouch) {
+          assert.deepEqual(await judge(page, path), [])
+          const missed = await page.locator('.ba-copy').evaluateAll((buttons) =>
+            buttons.flatMap((button) => {
+              button.scrollIntoView({ block: 'center' })
+              const { x, y, width, height } = button.getBoundingClientRect()
+              // The rows of a wide screen are two pixels closer together than the targets are high.
+              return [
+                [0, -21],
+                [0, 19],
+                [-21, 0],
+                [21, 0],
+              ].filter(([right = 0, down = 0]) => {
+                const hit = document.elementFromPoint(x + width / 2 + right, y + height / 2 + down)
+                return hit !== button
+              })
+            }),
+          )
+          assert.deepEqual(missed, [], `${width} px`)
+        }
+        await context.close()
+      }
+      assert.deepEqual(heights[0], heights[1])
+    }
+  })
+
   test('no screen is too wide at the widths between the layouts, nor with text of twice the size', async () => {
     const { page, context } = await stage.open('/', { javaScriptEnabled: false })
     const wrong: string[] = []
