@@ -126,6 +126,8 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
     // Before abilities are checked, because they belong to the session's organization and not to the form's.
     if (foreign !== null) return reply(foreign, exchange)
     const { access } = exchange
+    if (found && 'allow' in found && found.page !== null)
+      return reply({ location: frame.link(found.page, Object.fromEntries(query)) }, exchange)
     const route = allowed(found, access)
     const { locale, timeZone } = access
     const shared = isPost ? settings : readingOnce(settings)

@@ -37,6 +37,8 @@ export interface FoundRoute extends PageRoute {
 /** A path that exists only for other methods. */
 export interface WrongMethod {
   readonly allow: string
+  /** The path of the page with the form; `null` unless a form's action is opened as a page, for example when its result is reloaded. */
+  readonly page: string | null
 }
 
 /** All routes of the page. The first match wins. */
@@ -105,10 +107,13 @@ const PATTERNS = ROUTES.map((route) => ({
 /** Finds a request's route; `null` if the path is unknown. The first match wins. */
 export function findRoute(method: string, path: string): FoundRoute | WrongMethod | null {
   const sought = method === 'HEAD' ? 'GET' : method
-  const matching = PATTERNS.filter(({ pattern }) => pattern.test(path))
-  const [first] = matching
+  const first = PATTERNS.find(({ pattern }) => pattern.test(path))?.route
   if (!first) return null
+  const matching = PATTERNS.filter(({ route }) => route.path === first.path)
   const found = matching.find(({ route }) => route.method === sought)
-  if (!found) return { allow: [...new Set(matching.map(({ route }) => route.method))].join(', ') }
+  if (!found) {
+    const allow = matching.map(({ route }) => route.method).join(', ')
+    return { allow, page: sought === 'GET' ? path.slice(0, path.lastIndexOf('/')) : null }
+  }
   return { ...found.route, params: { ...found.pattern.exec(path)?.groups } }
 }

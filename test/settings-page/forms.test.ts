@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { type PageRoute, ROUTES } from '../../lib/settings-page/routes.ts'
 import { publish } from '../settings/_stores.ts'
 import { SENDER } from './_host.ts'
-import { EVERYTHING, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
+import { BASE, EVERYTHING, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
 import { type Seeded, screensOf, seed } from './_seed.ts'
 
 // A form can be old when it is sent: another tab has changed the session, or a colleague the record.
@@ -292,4 +292,29 @@ test('a test and the deliveries of an endpoint leave its open forms as they are'
   assert.equal((await under.post(`/endpoints/${failingEndpoint}/test`, {})).status, 200)
   await under.settings.endpoints.pause(ORGANIZATION, failingEndpoint)
   assert.equal((await under.post(`/endpoints/${failingEndpoint}/edit`, { ...form, ...FIELDS })).status, 303)
+})
+
+test('GET of each path to which a form is posted leads to a page, so a result can be reloaded', async () => {
+  const under = setUp()
+  const { activeKey, endpoint, deliveredDelivery, event } = await seed(
+    under.store,
+    under.settings,
+    ORGANIZATION,
+  )
+  const ids: Readonly<Record<string, string>> = {
+    keys: activeKey,
+    endpoints: endpoint,
+    deliveries: deliveredDelivery,
+    events: event,
+  }
+  const posted = ROUTES.filter(({ method }) => method === 'POST').map(({ path }) => path)
+  assert.ok(posted.length > 15)
+  for (const pattern of posted) {
+    const path = pattern.replace(':id', ids[pattern.split('/')[1] ?? ''] ?? '')
+    const { status, location } = await under.get(`${path}?state=failed`)
+    if (status === 200) continue
+    const above = path.slice(0, path.lastIndexOf('/'))
+    assert.deepEqual([status, location], [303, `${BASE}${above}?state=failed`], path)
+    assert.equal((await under.get(above)).status, 200, above)
+  }
 })

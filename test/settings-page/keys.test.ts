@@ -129,7 +129,8 @@ test('POST /keys/:id/rotate gives a successor with an overlap, and asks first wi
   assert.match(rotated.text, KEY)
   const old = await under.settings.apiKeys.get(ORGANIZATION, id)
   assert.ok(old.successorId && old.revokedAt === null)
-  assert.equal((await under.get(`/keys/${id}/rotate`)).status, 409)
+  assert.equal((await under.get(`/keys/${id}/rotate`)).location, `${BASE}/keys/${id}`)
+  assert.equal((await under.post(`/keys/${id}/rotate`, { overlap: '7d' })).status, 409)
 
   const question = await under.submit(`/keys/${old.successorId}/rotate`, { overlap: 'now' })
   assert.match(question.words, /Requests with the old key of Website are rejected immediately/)

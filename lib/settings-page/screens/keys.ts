@@ -120,7 +120,7 @@ ${await auditOf(context, key.id)}`
 
 /** `/keys/:id/revoke`. */
 export const revocation = {
-  async ask(context: Context): Promise<ScreenPage> {
+  async ask(context: Context): Promise<Screen> {
     const { t, link, format } = context
     const key = await find(context)
     const { id, name, lastUsedAt } = key
@@ -149,7 +149,7 @@ export const revocation = {
 
 /** `/keys/:id/rotate`. */
 export const rotation = {
-  async ask(context: Context): Promise<ScreenPage> {
+  async ask(context: Context): Promise<Screen> {
     const { t, link, newId, now } = context
     const key = await findGrantable(context)
     if (endOfKey(key, now) !== null || key.successorId !== null) return ended(context, key)
@@ -212,9 +212,10 @@ async function findGrantable(context: Context): Promise<ApiKey> {
   return key
 }
 
-/** Shows the current state of a key that can't be rotated or revoked, and its latest changes. */
-async function ended(context: Context, key: ApiKey): Promise<ScreenPage> {
-  const { t, link, now } = context
+/** Shows the current state of a key that can't be rotated or revoked, and its latest changes. Leads to the key if nothing was submitted. */
+async function ended(context: Context, key: ApiKey): Promise<Screen> {
+  const { t, link, now, form } = context
+  if (form.size === 0) return { location: link(`/keys/${key.id}`) }
   const title =
     endOfKey(key, now) === null ? t`Couldn't rotate ${key.name}` : t`${key.name} is no longer active`
   const content = html`${notice('wait', t`Nothing was changed.`)}
