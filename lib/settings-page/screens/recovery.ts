@@ -49,7 +49,8 @@ export const recovery = {
         ...(isFiltered(texts) ? [scopeText(context, texts)] : []),
         resendText(context),
       ],
-      action: link('/deliveries/recover'),
+      // With the filter, so reloading the result asks about the same deliveries.
+      action: link('/deliveries/recover', texts),
       back,
       verb: t.count(count, ...RESEND),
       hidden: { ...hiddenOf(texts, filter), total: String(count) },
@@ -80,7 +81,7 @@ export const recovery = {
         ? html`${notice('good', t.count(done, '1 delivery queued', '{0} deliveries queued'))}
 <p>${buttonLink(back, t`View deliveries`, 'main')}</p>`
         : continuation(context, {
-            ...{ done, total, stop: back, action: link('/deliveries/recover') },
+            ...{ done, total, stop: back, action: link('/deliveries/recover', texts) },
             text: total > done ? t`${done} of ${total} deliveries queued` : t`${done} deliveries queued`,
             hidden: { ...hiddenOf(texts, scope), before: next },
           })
