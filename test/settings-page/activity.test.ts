@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
+import type { Context } from '../../lib/settings-page/context.ts'
+import { createFormat } from '../../lib/settings-page/format.ts'
 import { toMarkup } from '../../lib/settings-page/html.ts'
+import { errorRate } from '../../lib/settings-page/screens/activity.ts'
 import { scaleOf, sparkline, stackedChart } from '../../lib/settings-page/views/chart.ts'
 import { lastFailure, publishMany, success, writeResults } from '../contract/delivering.ts'
 import { createTenant, type Tenant } from '../contract/tenant.ts'
@@ -210,4 +213,24 @@ test('the page of a month with many endpoints stays within 30 kB', async (t) => 
   assert.ok(text.match(/<tr>/g)?.length === 30 + 10 + 2, `${text.match(/<tr>/g)?.length} rows`)
   t.diagnostic(`${Buffer.byteLength(text)} bytes`)
   assert.ok(Buffer.byteLength(text) <= 30_000, `${Buffer.byteLength(text)} bytes`)
+})
+
+test('an error rate is rounded to the nearest tenth of a percent, and says 0 or 100 % only if that is exact', () => {
+  const format = createFormat('en', 'UTC')
+  const results = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, none: 0, interrupted: 2 }
+  const shown = (failed: number, all: number): string =>
+    errorRate({ format } as Context, { attempts: all + 2, results: { ...results, '2xx': all - failed } })
+  const rates = [
+    [2, 9, '22.2%'],
+    [10, 11, '90.9%'],
+    [4, 12, '33.3%'],
+    [2, 3, '66.7%'],
+    [0, 9, '0%'],
+    [9, 9, '100%'],
+    [1, 9_999, '0.1%'],
+    [9_998, 9_999, '99.9%'],
+    [0, 0, '–'],
+  ] as const
+  for (const [failed, all, expected] of rates)
+    assert.equal(shown(failed, all), expected, `${failed} of ${all}`)
 })

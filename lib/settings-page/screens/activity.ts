@@ -118,11 +118,13 @@ function failuresOf({ attempts, results }: Attempted): number {
 
 type Attempted = Pick<ActivityNumbers, 'attempts' | 'results'>
 
-/** Formats the fraction of attempts that failed, rounded up; a dash if there was no attempt. */
+/** Formats the fraction of attempts that failed; a dash if there was no attempt. Never 0 % or 100 % if that isn't exact. */
 export function errorRate({ format }: Context, numbers: Attempted | undefined): string {
   if (!numbers) return '–'
   const [failed, all] = [failuresOf(numbers), numbers.attempts - numbers.results.interrupted]
-  return all === 0 ? '–' : format.percent(Math.ceil((failed / all) * 1000) / 1000)
+  if (all === 0) return '–'
+  if (failed === 0 || failed === all) return format.percent(failed / all)
+  return format.percent(Math.min(999, Math.max(1, Math.round((failed / all) * 1000))) / 1000)
 }
 
 // --- The chart ---
