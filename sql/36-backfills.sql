@@ -39,12 +39,7 @@ begin
     return json_build_object('outcome', 'not_wanted')::text;
   end if;
 
-  if not exists (
-    select 1 from business_api.event_days d
-     where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-  ) then
-    perform business_api.make_days();
-  end if;
+  perform business_api.ensure_day(at_time);
   select coalesce(jsonb_agg(r.record || jsonb_build_object(
            'eventId', 'evt_backfill_'
              || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || (r.record ->> 'id'), 'UTF8')), 'hex'), 32)

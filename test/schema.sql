@@ -531,7 +531,7 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
--- 34deea4b2405 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
+-- 73dc5db7a9e8 business_api.backfill_part(text,text,text,text,integer,jsonb,jsonb)
 -- 6e794915d747 business_api.business_representation(text,text,text,text,text,text)
 -- 89ea2ea59c4a business_api.cancel_pending_part(bigint,jsonb)
 -- a2eb7404f1c8 business_api.check_installation(text,boolean)

@@ -72,7 +72,7 @@ constraint rate_buckets.|rate_buckets_pkey=01f37d33ed91
 constraint settings_turns.|settings_turns_pkey=b56cabea1aae
 constraint shard_places.|shard_places_pkey=315f0575b2a9|shard_places_slots_check=51df5ae73fa1
 constraint webhook_endpoints.|webhook_endpoints_pkey=1a29056265b9|webhook_endpoints_state_check=389e2a25dc5d
-|function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)=f0841a75fa93
+|function backfill_part(organization_id text, endpoint_id text, type text, template text, record_limit integer, records jsonb, entry jsonb)=b7b85bbff3f3
 |function business_representation(id text, name text, category text, city text, email text, phone text)=31c7049527e9
 |function cancel_pending_part(first_block bigint, entry jsonb)=168a0bf6711a
 |function check_installation(given text, adopts boolean)=1d9876d86ba1
