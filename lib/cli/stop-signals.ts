@@ -6,29 +6,26 @@ const SAME_SIGNAL_MS = 300
 
 /** The signals that stop a long-running command. */
 export interface StopSignals {
-  /** Resolves on the first signal. A second signal kills the process. */
-  readonly first: Promise<void>
+  /** Aborted by the first signal. A second signal kills the process. */
+  readonly stopping: AbortController
   end(): void
 }
 
 /** Listens for SIGINT and SIGTERM. */
 export function listenForSignals({ signals, exit }: Terminal): StopSignals {
   let firstAt: number | undefined
-  let resolveFirst = (): void => {}
-  const first = new Promise<void>((resolve) => {
-    resolveFirst = resolve
-  })
+  const stopping = new AbortController()
   const listeners = (['SIGINT', 'SIGTERM'] as const).map((signal) => {
     return [signal, () => onSignal(signal)] as const
   })
   function onSignal(signal: Signal): void {
     firstAt ??= performance.now()
     if (performance.now() - firstAt > SAME_SIGNAL_MS) exit(128 + constants.signals[signal])
-    resolveFirst()
+    stopping.abort()
   }
   for (const [signal, listener] of listeners) signals.on(signal, listener)
   return {
-    first,
+    stopping,
     end() {
       for (const [signal, listener] of listeners) signals.off(signal, listener)
     },

@@ -21,10 +21,8 @@ export async function watchUntilStopped(
   session: Session,
   work: (watch: Watch) => Promise<void>,
 ): Promise<void> {
-  const signals = listenForSignals(session.terminal)
-  const stopping = new AbortController()
+  const { stopping, end } = listenForSignals(session.terminal)
   let notedAt = Number.NEGATIVE_INFINITY
-  void signals.first.then(() => stopping.abort())
   try {
     await work({
       signal: stopping.signal,
@@ -38,6 +36,6 @@ export async function watchUntilStopped(
       },
     })
   } finally {
-    signals.end()
+    end()
   }
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { isStoreUnavailable } from '../../base/errors.ts'
 import { type Logger, type LogLine, mutedLogger } from '../../base/log.ts'
 import { type AttemptTrace, channels } from '../../base/tracing.ts'
@@ -64,7 +65,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
       retention,
       allowRecent,
       timeout,
-      once,
+      once: isOnce,
       quiet,
       pooler,
       markOverdue,
@@ -115,12 +116,12 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     const isWatched = stdout.isTTY && !session.isJson && !quiet
     const endLines = isWatched ? writeAttempts(stdout) : () => {}
     try {
-      const counts = await (once ? deliverOnce : deliverUntilStopped)(loops, timeout, session)
+      const counts = await deliverAll(loops, isOnce, timeout, session)
       endLines()
       const described = counts === null ? '' : `: ${describeCounts(counts)}`
       await session.print(
-        once ? { ...counts } : { event: 'stopped', ...counts },
-        () => `${once ? 'Done' : 'Stopped'}${described}\n`,
+        isOnce ? { ...counts } : { event: 'stopped', ...counts },
+        () => `${isOnce ? 'Done' : 'Stopped'}${described}\n`,
       )
     } finally {
       endLines()
@@ -130,36 +131,29 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
   },
 })
 
-async function deliverUntilStopped(
+/** Returns `null` if the database has become unreachable in the meantime. */
+async function deliverAll(
   loops: readonly DeliveryLoop[],
+  isOnce: boolean,
   timeoutMs: number | undefined,
   session: Session,
 ): Promise<DeliveryCounts | null> {
-  const signals = listenForSignals(session.terminal)
+  const { stopping, end } = listenForSignals(session.terminal)
+  const signalled = once(stopping.signal, 'abort')
+  const stopAll = () => Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
   try {
+    if (isOnce) {
+      void signalled.then(stopAll)
+      return await addCounts(loops.map((loop) => loop.runOnce()))
+    }
     // Do this first. If we can't write to the output, nothing has been started yet.
     await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
     for (const loop of loops) loop.start()
-    await signals.first
-    await Promise.all(loops.map((loop) => loop.stop({ timeoutMs })))
-    // Returns `null` if the database has become unreachable, since `stats` needs it.
+    await signalled
+    await stopAll()
     return await addCounts(loops.map(async (loop) => (await loop.stats()).attempts)).catch(() => null)
   } finally {
-    signals.end()
-  }
-}
-
-async function deliverOnce(
-  loops: readonly DeliveryLoop[],
-  timeoutMs: number | undefined,
-  session: Session,
-): Promise<DeliveryCounts | null> {
-  const signals = listenForSignals(session.terminal)
-  void signals.first.then(() => loops.map((loop) => loop.stop({ timeoutMs })))
-  try {
-    return await addCounts(loops.map((loop) => loop.runOnce()))
-  } finally {
-    signals.end()
+    end()
   }
 }
 

@@ -72,9 +72,7 @@ async function backfillAll(
   session: Session,
 ): Promise<BackfillPart> {
   const progress = session.progress('Backfilling')
-  const signals = listenForSignals(session.terminal)
-  const stopping = new AbortController()
-  void signals.first.then(() => stopping.abort())
+  const { stopping, end } = listenForSignals(session.terminal)
   try {
     return await endpoints.backfill(owner, session.argument, {
       ...options,
@@ -83,6 +81,6 @@ async function backfillAll(
     })
   } finally {
     progress.clear()
-    signals.end()
+    end()
   }
 }
