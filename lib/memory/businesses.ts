@@ -1,4 +1,4 @@
-import type { Business, BusinessStore } from '../resources/businesses.ts'
+import type { BusinessStore } from '../resources/businesses.ts'
 import { applyChange } from './change.ts'
 import { clientOf } from './clients.ts'
 import { getRecord, listRecords } from './record-list.ts'
@@ -21,25 +21,20 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
 
     async change(change) {
       return applyChange(memory, change, {
-        find: ({ records }) => records.business.get(change.recordId),
+        records: ({ records }) => records.business,
         stateOf: () => '',
         represent: (business) => business,
-        decide(stored, organization) {
-          const business = { ...stored, ...change.set }
-          return {
-            representation: business,
-            write: () => replaceBusiness(organization, business),
-            events: change.events,
-          }
-        },
+        decide: (stored, organization) => ({
+          record: { ...stored, ...change.set },
+          also: () => touchClient(organization, stored.id),
+        }),
       })
     },
   }
 }
 
-/** Stores a changed business. If it belongs to a client, this counts as a change to the client, too. */
-export function replaceBusiness(organization: Organization, business: Business): void {
-  organization.records.business.set(business.id, business)
-  const client = clientOf(organization, business.id)
+/** Counts a change to a business as a change to the client it has become, if any. */
+export function touchClient(organization: Organization, businessId: string): void {
+  const client = clientOf(organization, businessId)
   if (client) organization.records.client.set(client.id, client)
 }

@@ -55,18 +55,14 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async change(change) {
       return applyChange<InvoiceRow, Invoice, InvoiceRefusal>(memory, change, {
-        ...theInvoice(change.recordId),
-        decide(invoice, { records }) {
+        ...OF_INVOICE,
+        decide(invoice) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
           if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
           const changed = { ...invoice, ...changes }
           const isDated = changes.issueDate !== undefined || changes.dueDate !== undefined
           if (isDated && changed.dueDate < changed.issueDate) return { refused: 'due_before_issue' }
-          return {
-            representation: shown(changed),
-            write: () => records.invoice.set(changed.id, changed),
-            events: change.events,
-          }
+          return { record: changed }
         },
       })
     },
@@ -78,13 +74,13 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         return { invoice: shown(invoice), payment: { id, amount, receivedAt } }
       }
       return applyChange<InvoiceRow, PaidInvoice, PaymentRefusal>(memory, change, {
-        ...theInvoice(change.recordId),
+        ...OF_INVOICE,
         represent,
         decide(invoice, organization) {
           const { reverses } = change.set
           const reversed = organization.records.payment.get(reverses?.paymentId ?? '')
           if (reversed?.invoiceId === invoice.id && reversed.reversedBy === payment.id)
-            return { representation: represent(invoice, organization), write() {}, events: [] }
+            return { record: invoice, events: [] }
           return pay(memory, invoice, organization, change)
         },
       })
@@ -129,12 +125,10 @@ function isDue({ status, dueDate }: Invoice, { dueAfter, dueBefore }: InvoiceFil
   )
 }
 
-function theInvoice(id: string) {
-  return {
-    find: ({ records }: Organization) => records.invoice.get(id),
-    stateOf: ({ status }: Invoice) => status,
-    represent: shown,
-  }
+const OF_INVOICE = {
+  records: ({ records }: Organization) => records.invoice,
+  stateOf: ({ status }: Invoice) => status,
+  represent: shown,
 }
 
 function shown(invoice: InvoiceRow): Invoice {
@@ -164,8 +158,8 @@ function pay(
   invoice: InvoiceRow,
   organization: Organization,
   { set, events }: Change<Settlement>,
-): Decision<PaidInvoice, PaymentRefusal> {
-  const { invoice: invoices, payment: payments } = organization.records
+): Decision<InvoiceRow, PaidInvoice, PaymentRefusal> {
+  const { payment: payments } = organization.records
   const { reverses, unsettledStatus } = set
   const decimals = invoice.minorUnits
   const reversed = payments.get(reverses?.paymentId ?? '')
@@ -189,9 +183,9 @@ function pay(
   const paid = { ...invoice, status: isSettled ? set.settledStatus : unsettled, amountPaid, amountDue }
   const payment = { ...set.payment, amount }
   return {
+    record: paid,
     representation: { invoice: shown(paid), payment },
-    write() {
-      invoices.set(paid.id, paid)
+    also() {
       payments.set(payment.id, { ...payment, invoiceId: paid.id })
       if (!reverses || !reversed) return
       payments.set(reversed.id, { ...reversed, reversedBy: payment.id })

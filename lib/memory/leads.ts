@@ -12,16 +12,18 @@ import type { RecordRow } from '../resources/records.ts'
 import type { Change } from '../writes/change.ts'
 import { applyChange, type Decision } from './change.ts'
 import { clientOf, showClient } from './clients.ts'
-import { commit, draft, judgeCreation, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeCreation, storeOnce } from './creation.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
 import type { Memory, Organization } from './state.ts'
+
+const records = ({ records: { lead } }: Organization) => lead
 
 /** Creates the in-memory slice for leads. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     ...readSlice(memory, {
-      records: ({ records }) => records.lead,
+      records,
       shown,
       stored: (lead) => lead,
       isWanted: (lead, { stages, businessId }: LeadFilter) =>
@@ -38,16 +40,14 @@ export function createLeadStore(memory: Memory): LeadStore {
     },
 
     async change(change) {
-      refuseOddNumbers(change.set)
       return applyChange(memory, change, {
-        find: ({ records }) => records.lead.get(change.recordId),
+        records,
         stateOf: ({ stage }) => stage,
         represent: shown,
-        decide(stored, { records }) {
+        decide(stored) {
           const lead = { ...stored, ...change.set }
           return {
-            representation: shown(lead),
-            write: () => records.lead.set(lead.id, lead),
+            record: lead,
             events: lead.stage === stored.stage ? [] : change.events,
             facts: { businessId: stored.businessId, previousStage: stored.stage },
           }
@@ -57,7 +57,7 @@ export function createLeadStore(memory: Memory): LeadStore {
 
     async convert(change) {
       return applyChange<LeadRow, ConvertedLead>(memory, change, {
-        find: ({ records }) => records.lead.get(change.recordId),
+        records,
         stateOf: ({ stage }) => stage,
         represent: (lead, organization) => ({
           lead: shown(lead),
@@ -75,17 +75,14 @@ function convert(
   stored: LeadRow,
   organization: Organization,
   { set, events }: Change<Conversion>,
-): Decision<ConvertedLead, never> {
+): Decision<LeadRow, ConvertedLead, never> {
   const { businessId } = stored
   const lead = { ...stored, stage: set.stage }
   const known = clientOf(organization, businessId)
   const client = clientFor(stored, organization, set)
   return {
-    representation: { lead: shown(lead), client: showClient(client, organization) },
-    write() {
-      organization.records.lead.set(lead.id, lead)
-      storeOnce(organization.records.client, client.id, client)
-    },
+    record: lead,
+    also: () => storeOnce(organization.records.client, client.id, client),
     events: [...(lead.stage === stored.stage ? [] : events), ...(known ? [] : set.clientEvents)],
     facts: { businessId, previousStage: stored.stage },
   }

@@ -3,7 +3,7 @@ import { type Business, forgottenBusiness } from '../resources/businesses.ts'
 import { forgotten } from '../resources/columns.ts'
 import { TYPES_WITHOUT_BUSINESS } from '../resources/event-catalogue.ts'
 import { proposalTable } from '../resources/proposals.ts'
-import { replaceBusiness } from './businesses.ts'
+import { touchClient } from './businesses.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the in-memory slice for organizations. Everything is done in a single step. */
@@ -41,7 +41,8 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
 function forgetRecord(organization: Organization, before: Business): number {
   const business = forgottenBusiness(before)
   if (JSON.stringify({ ...before, ...business }) === JSON.stringify(before)) return 0
-  replaceBusiness(organization, business)
+  organization.records.business.set(business.id, business)
+  touchClient(organization, business.id)
   return 1
 }
 

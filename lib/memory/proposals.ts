@@ -11,7 +11,7 @@ import {
   type StoredProposal,
 } from '../resources/proposals.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeKey, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeKey, storeOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { isOneOf, isValue } from './record-list.ts'
 import { readSlice } from './record-slice.ts'
@@ -41,19 +41,13 @@ export function createProposalStore(memory: Memory): ProposalStore {
     },
 
     async change(change) {
-      refuseOddNumbers(change.set)
       return applyChange<ProposalRow, Proposal, 'too_fine'>(memory, change, {
-        find: ({ records }) => records.proposal.get(change.recordId),
+        records: ({ records }) => records.proposal,
         stateOf: ({ status }) => status,
         represent: shown,
-        decide(proposal, { records }) {
-          const next = changed(proposal, change.set)
-          if (!isFineEnough(next)) return { refused: 'too_fine' }
-          return {
-            representation: shown(next),
-            write: () => records.proposal.set(next.id, next),
-            events: change.events,
-          }
+        decide(proposal) {
+          const record = changed(proposal, change.set)
+          return isFineEnough(record) ? { record } : { refused: 'too_fine' }
         },
       })
     },

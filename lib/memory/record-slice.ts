@@ -3,7 +3,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
-import { commit, draft, judgeCreation, refuseOddNumbers, storeOnce } from './creation.ts'
+import { commit, draft, judgeCreation, storeOnce } from './creation.ts'
 import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
@@ -72,16 +72,11 @@ export function changeRecord<
   change: Change<Partial<NoInfer<Row>>>,
   shown: (row: Row, organization: Organization) => Shown = (row) => row as object as Shown,
 ): ChangeOutcome<Shown> {
-  refuseOddNumbers(change.set)
   return applyChange(memory, change, {
-    find: (organization) => records(organization).get(change.recordId),
+    records,
     stateOf: ({ status }) => status,
     represent: shown,
-    decide(row, organization) {
-      const changed = { ...row, ...change.set }
-      const write = (): void => void records(organization).set(changed.id, changed)
-      return { representation: shown(changed, organization), write, events: change.events }
-    },
+    decide: (row) => ({ record: { ...row, ...change.set } }),
   })
 }
 
