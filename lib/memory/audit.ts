@@ -1,16 +1,14 @@
-import type { AuditEntry, AuditFilter, AuditRecord, AuditStore } from '../access/audit.ts'
+import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { isMatch, listRecords } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the in-memory slice for the audit log. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
     async list(organizationId, filter, limit, before) {
-      return [...memory.organization(organizationId).audit.values()]
-        .filter((entry) => isSelected(entry, filter) && (before === null || entry.id < before))
-        .sort((one, other) => (one.id < other.id ? 1 : -1))
-        .slice(0, limit)
-        .map((entry) => structuredClone(entry))
+      const isWanted = (entry: AuditEntry): boolean => isMatch(entry, entry.at, { ...filter })
+      return listRecords(memory.organization(organizationId).audit.values(), { limit, before, isWanted })
     },
 
     async recordTest(organizationId, entry, { max, windowMs }) {
@@ -24,16 +22,6 @@ export function createAuditStore(memory: Memory): AuditStore {
       return true
     },
   }
-}
-
-function isSelected(entry: AuditEntry, { since, until, ...equal }: AuditFilter): boolean {
-  return (
-    (equal.subjectId === undefined || entry.subjectId === equal.subjectId) &&
-    (equal.action === undefined || entry.action === equal.action) &&
-    (equal.actor === undefined || entry.actor === equal.actor) &&
-    (since === undefined || entry.at >= since) &&
-    (until === undefined || entry.at < until)
-  )
 }
 
 /** Returns `true` if an earlier call, whose response was lost, already made the change. */

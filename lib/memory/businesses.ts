@@ -12,7 +12,7 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
 
     async list(organizationId, _filter, limit, before) {
       const { business } = memory.organization(organizationId).records
-      return listRecords(business.values(), { limit, before, isWanted: () => true })
+      return listRecords(business.values(), { limit, before })
     },
 
     async get(organizationId, id) {

@@ -18,6 +18,7 @@ import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import { claim, readClaims } from './claims.ts'
 import { subjectsOf } from './event-log.ts'
 import { fanOut } from './events.ts'
+import { isMatch, isOneOf, listRecords } from './record-list.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
 
@@ -91,11 +92,7 @@ function listDeliveries(
   limit: number,
   before: string | null,
 ): readonly Delivery[] {
-  return oldestFirst(organization, filter)
-    .toReversed()
-    .filter(({ id }) => before === null || id < before)
-    .slice(0, limit)
-    .map(show)
+  return listRecords(oldestFirst(organization, filter).map(show), { limit, before })
 }
 
 function getDelivery(
@@ -195,15 +192,12 @@ function oldestFirst(organization: Organization, filter: DeliveryFilter): readon
     .sort((one, other) => (one.id < other.id ? -1 : 1))
 }
 
-function isLetThrough({ endpoint, event, ...delivery }: StoredDelivery, filter: DeliveryFilter): boolean {
-  return (
-    (filter.endpointId === undefined || endpoint.record.id === filter.endpointId) &&
-    (filter.eventId === undefined || event.id === filter.eventId) &&
-    (filter.type === undefined || event.type === filter.type) &&
-    (filter.states === undefined || filter.states.includes(delivery.state)) &&
-    (filter.since === undefined || delivery.createdAt >= Date.parse(filter.since)) &&
-    (filter.until === undefined || delivery.createdAt < Date.parse(filter.until))
-  )
+function isLetThrough(
+  delivery: StoredDelivery,
+  { states, subjectId: _, ...filter }: DeliveryFilter,
+): boolean {
+  const shown = show(delivery)
+  return isOneOf(states, shown.state) && isMatch(shown, shown.createdAt, filter)
 }
 
 function show(delivery: StoredDelivery): Delivery {

@@ -2,27 +2,21 @@ import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EventLogStore, LoggedEvent } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { isMatch } from './record-list.ts'
 import type { Memory, Organization, StoredEvent } from './state.ts'
 
 /** Creates the in-memory event log slice. */
 export function createEventLogStore(memory: Memory): EventLogStore {
   return {
-    async list(organizationId, { type, subjectId, since, until }, limit, before) {
+    async list(organizationId, { subjectId, ...filter }, limit, before) {
       const organization = memory.organization(organizationId)
       const all = [...organization.events.values()].reverse()
       const subjects = subjectsOf(organization, subjectId)
       const start = before === null ? 0 : all.findIndex(({ record }) => record.id === before) + 1
       if (before !== null && start === 0) return { events: [], next: null }
-      const selected = all
-        .slice(start)
-        .filter(
-          ({ record, publishedAt }) =>
-            (type === undefined || record.type === type) &&
-            (subjects === undefined || subjects.has(record.subjectId)) &&
-            (since === undefined || publishedAt >= Date.parse(since)) &&
-            (until === undefined || publishedAt < Date.parse(until)),
-        )
-      const events = selected.slice(0, limit).map(show)
+      const ofRecord = all.slice(start).filter(({ record }) => !subjects || subjects.has(record.subjectId))
+      const selected = ofRecord.map(show).filter((event) => isMatch(event, event.createdAt, filter))
+      const events = selected.slice(0, limit)
       return { events, next: selected.length > limit ? (events.at(-1)?.id ?? null) : null }
     },
 

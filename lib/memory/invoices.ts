@@ -104,7 +104,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       if (!invoice.has(invoiceId)) return null
       const ofInvoice = [...payment.values()].filter((paid) => paid.invoiceId === invoiceId)
       const plain = ofInvoice.map(({ invoiceId: _, ...payment }): Payment => payment)
-      return listRecords(plain, { limit, before, isWanted: () => true })
+      return listRecords(plain, { limit, before })
     },
   }
 }

@@ -7,7 +7,8 @@ export interface ListOf<Stored> {
   readonly limit: number
   /** The last id on the previous page, or `null` for the first page. */
   readonly before: string | null
-  isWanted(record: Stored): boolean
+  /** Defaults to all records. */
+  isWanted?(record: Stored): boolean
   /** Returns the sort key. Records are sorted in descending order. Defaults to the id. */
   keyOf?(record: Stored): string
 }
@@ -15,7 +16,7 @@ export interface ListOf<Stored> {
 /** Returns copies of the matching records, newest first. */
 export function listRecords<Stored extends { readonly id: string }>(
   records: Iterable<Stored>,
-  { limit, before, isWanted, keyOf: ownKeyOf }: ListOf<Stored>,
+  { limit, before, isWanted = () => true, keyOf: ownKeyOf }: ListOf<Stored>,
 ): readonly Stored[] {
   const all = [...records]
   const keyOf = ownKeyOf ?? (({ id }) => id)
@@ -41,6 +42,18 @@ export function withUpdatedAt({
   record: Shown,
 ) => Shown & Updated {
   return (record) => ({ ...record, updatedAt: toTimestamp(changes.get(record.id)?.at ?? 0) })
+}
+
+/** A filter by the values of fields and by a period in ISO 8601. Absent properties match everything. */
+interface LogFilter extends Readonly<Record<string, string | undefined>> {
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+
+/** Returns `true` if a log's entry from the time `at` matches a filter. */
+export function isMatch(entry: object, at: string, { since, until, ...values }: LogFilter): boolean {
+  const isWithin = (since === undefined || at >= since) && (until === undefined || at < until)
+  return isWithin && Object.keys(values).every((name) => isValue(values[name], Reflect.get(entry, name)))
 }
 
 /** Returns `true` if a value matches a filter. An absent filter matches everything. */

@@ -1,5 +1,6 @@
 import type { LoggedRequest, RequestLogStore } from '../access/request-log.ts'
 import { toTimestamp } from '../writes/write-context.ts'
+import { isMatch } from './record-list.ts'
 import type { Memory } from './state.ts'
 
 const KEPT_MS = 7 * 24 * 3_600_000
@@ -27,15 +28,14 @@ export function createRequestLogStore(memory: Memory): RequestLogStore {
       }
     },
 
-    async list(organizationId, { keyId, status, since, until }, limit, before) {
+    async list(organizationId, { status, ...filter }, limit, before) {
       const all = requestsOf(organizationId)
       const place = before === null ? -1 : all.findIndex(({ id }) => id === before)
       if (before !== null && place < 0) return { data: [], next: null }
       const selected = all
         .slice(place + 1)
-        .filter((request) => keyId === undefined || request.keyId === keyId)
+        .filter((request) => isMatch(request, request.at, filter))
         .filter((request) => status === undefined || String(request.status).startsWith(status.charAt(0)))
-        .filter(({ at }) => (since === undefined || at >= since) && (until === undefined || at < until))
       const data = selected.slice(0, limit)
       return { data, next: selected.length > limit ? (data.at(-1)?.id ?? null) : null }
     },
