@@ -6,6 +6,7 @@ import { createFormat } from '../../lib/settings-page/format.ts'
 import { toMarkup } from '../../lib/settings-page/html.ts'
 import { errorRate } from '../../lib/settings-page/screens/activity.ts'
 import { scaleOf, sparkline, stackedChart } from '../../lib/settings-page/views/chart.ts'
+import { ATTEMPT_CLASSES, type AttemptClass } from '../../lib/webhooks/activity.ts'
 import { lastFailure, publishMany, success, writeResults } from '../contract/delivering.ts'
 import { createTenant, type Tenant } from '../contract/tenant.ts'
 import { claim, publish, record } from '../settings/_stores.ts'
@@ -217,9 +218,12 @@ test('the page of a month with many endpoints stays within 30 kB', async (t) => 
 
 test('an error rate is rounded to the nearest tenth of a percent, and says 0 or 100 % only if that is exact', () => {
   const format = createFormat('en', 'UTC')
-  const results = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, none: 0, interrupted: 2 }
+  const none = Object.fromEntries(ATTEMPT_CLASSES.map((each) => [each, 0])) as Record<AttemptClass, number>
   const shown = (failed: number, all: number): string =>
-    errorRate({ format } as Context, { attempts: all + 2, results: { ...results, '2xx': all - failed } })
+    errorRate({ format } as Context, {
+      attempts: all + 2,
+      results: { ...none, interrupted: 2, '2xx': all - failed },
+    })
   const rates = [
     [2, 9, '22.2%'],
     [10, 11, '90.9%'],
