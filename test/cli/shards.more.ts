@@ -287,7 +287,7 @@ test('a shard can be added, gets new organizations, and organizations can be mov
     /because shard 'd' has not been added yet/,
   )
   assertFailed(await onShards()('shards', 'add', 'd'), 1, /'d' because it has no connection string/)
-  assert.match(textOf(await run('shards', 'list')), /^d {2}not a shard yet: see shards add$/m)
+  assert.match(textOf(await run('shards', 'list')), /^d {2}the database is not this shard: see doctor$/m)
   for (const _ of ['new', 'again']) textOf(await run('shards', 'add', 'd'))
   const known = organizationOn('a', 7)
   textOf(await run('keys', 'create', '-o', known, '--scopes', 'clients:read'))
@@ -340,5 +340,8 @@ test('a shard can be added, gets new organizations, and organizations can be mov
     )
   }
   assert.equal(jsonOf(await run('keys', 'list', '-o', 'org_new', '--json')).data.length, 1)
+  await run('organizations', 'move', known, '--to', 'a')
+  const [a] = jsonOf(await run('shards', 'list', '--json')).shards
+  assert.deepEqual(a, { name: 'a', isAdded: true, slots: 342, ...slots })
   assertFailed(await cli(['shards', 'list'], { env: {} }), 2, /Set DATABASE_URLS to the shards/)
 })

@@ -1,7 +1,8 @@
+import { slotOf } from '../../access/slots.ts'
 import { visible } from '../../base/visible-text.ts'
 import { addShard, readPlace } from '../../postgres/shards/first-start.ts'
 import { moveOrganization } from '../../postgres/shards/move.ts'
-import type { StoredPlace } from '../../postgres/shards/shard-place.ts'
+import { isMoving, type StoredPlace } from '../../postgres/shards/shard-place.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { countOf } from '../confirmation.ts'
 import { describeFailure, Failure } from '../failure.ts'
@@ -88,7 +89,7 @@ const list: Command = defineCommand({
     await session.print({ shards }, () =>
       shards
         .map(({ name, isAdded, slots, moved, moving }) => {
-          if (!isAdded) return `${name}  not a shard yet: see shards add\n`
+          if (!isAdded) return `${name}  the database is not this shard: see doctor\n`
           const going = moving === 0 ? '' : `, ${formatCount(moving)} on the way`
           return `${name}  ${formatCount(slots)} slots, ${countOf(moved, 'organization', 'organizations', false)} moved here${going}\n`
         })
@@ -98,10 +99,19 @@ const list: Command = defineCommand({
 })
 
 function describe(name: string, place: StoredPlace | null) {
-  const entries = Object.values(place?.moved ?? {}).filter(([shard]) => shard === name)
-  const moving = entries.filter(([, version]) => version % 2 === 1).length
-  const slots = place?.slots.filter((each) => each === name).length ?? 0
-  return { name, isAdded: place !== null, slots, moved: entries.length - moving, moving }
+  const { slots = [], moved = {} } = place ?? {}
+  // An organization that has moved back to the shard of its slot still has an entry.
+  const entries = Object.entries(moved).filter(
+    ([id, [shard]]) => shard === name && slots[slotOf(id)] !== name,
+  )
+  const moving = entries.filter(([, entry]) => isMoving(entry)).length
+  return {
+    name,
+    isAdded: place?.name === name,
+    slots: slots.filter((each) => each === name).length,
+    moved: entries.length - moving,
+    moving,
+  }
 }
 
 /** The shard commands. */

@@ -83,7 +83,9 @@ export async function addShard(shards: readonly Shard[], name: string): Promise<
   if (wrong) throw impossible(`the database of shard '${wrong[0]}' is shard '${wrong[1]?.name}'`)
   if (used.length === 0) throw impossible('the installation is new: the first process adds all of its shards')
   if (!used.every((each) => places.get(each)))
-    throw impossible(`all shards of the installation belong beside it: '${[...new Set(used)].join("', '")}'`)
+    throw impossible(
+      `all shards of the installation belong beside it: '${[...new Set(used)].sort().join("', '")}'`,
+    )
   checkSlots(...inForce)
   const slots = inForce[0]?.slots ?? []
   checkSlots({ slots }, await readPlace(added, { name, version: IN_FORCE, slots }))

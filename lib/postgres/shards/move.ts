@@ -3,7 +3,7 @@ import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } f
 import { createDatabase, type Database, type RecordDatabase } from '../connection/database.ts'
 import { transactionOn } from '../connection/plain-transaction.ts'
 import { createTransactionDatabase } from '../connection/transaction.ts'
-import { askJson } from '../statements/statement.ts'
+import { askJson, jsonFor } from '../statements/statement.ts'
 import { copyRows, deleteRows, inTransactions, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import type { OrganizationPlace } from './shard-place.ts'
@@ -137,6 +137,18 @@ export async function moveOrganization(
     return { ofSlot: found.ofSlot, names: new Map(names) }
   }
 
+  /** Returns `true` if an organization has keys or records, so a mistaken assignment doesn't have to close it. */
+  function isKnown({ database }: Site): Promise<boolean> {
+    return jsonFor(
+      database,
+      null,
+      (sql) => sql`(
+        exists (select from business_api.api_keys where organization_id = ${id}::text)
+        or exists (select from business_api.businesses where organization_id = ${id}::text)
+      )::text as known`,
+    )
+  }
+
   async function tell(place: OrganizationPlace): Promise<void> {
     onStep({ step: 'tell' })
     for (const site of sites) if (site.name !== place[0]) await write(site, place, false)
@@ -162,7 +174,7 @@ export async function moveOrganization(
       if (!(await insertEntry(writing, place, true))) return
       await deleteRows(writing, 'delete_organization_part', id)
       rows = await copyRows(source, sink, id, (copied) => {
-        if (isNew) throw impossible('it is not new: see organizations move')
+        if (isNew) throw impossible(NOT_NEW)
         onStep({ step: 'copy', rows: copied })
       })
     })
@@ -212,6 +224,7 @@ export async function moveOrganization(
     if (from !== to) {
       if (begun !== undefined && begun !== to)
         throw impossible(`it is moving to '${begun}': move it there, or back to '${from}'`)
+      if (isNew && (await isKnown(find(from)))) throw impossible(NOT_NEW)
       copied = await carry(find(from), target, settled)
       await tell([to, version + 2])
     } else if (begun !== undefined) await takeBack(find(begun), settled)
@@ -232,6 +245,7 @@ export async function moveOrganization(
   }
 }
 
+const NOT_NEW = 'it is not new: see organizations move'
 const HOLD_MS = 10_000
 
 /** How the shards are used, even through a pooler in transaction mode. Another call's copy may hold an entry for long. */
