@@ -1,7 +1,7 @@
 import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/claims.ts'
 import { allowanceOf, createEndpointRate, spend } from '../webhooks/endpoint-rate.ts'
 import { reclaimExpiredLeases, release } from './attempts.ts'
-import { targetOf } from './endpoints.ts'
+import { placeOf, targetOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
 import type { Memory, StoredDelivery, StoredEndpoint } from './state.ts'
 
@@ -143,20 +143,9 @@ function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly StoredEnd
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
     .filter(({ pending }) => pending.size > 0)
-    .sort((one, other) => compare(refOf(one), refOf(other)))
-  const first = endpoints.findIndex((endpoint) => compare(refOf(endpoint), cursor) > 0)
+    .sort((one, other) => (placeOf(refOf(one)) < placeOf(refOf(other)) ? -1 : 1))
+  const first = endpoints.findIndex((endpoint) => placeOf(refOf(endpoint)) > placeOf(cursor))
   return first < 0 ? endpoints : [...endpoints.slice(first), ...endpoints.slice(0, first)]
-}
-
-function compare(one: EndpointRef, other: EndpointRef): number {
-  return (
-    compareTexts(one.organizationId, other.organizationId) || compareTexts(one.endpointId, other.endpointId)
-  )
-}
-
-function compareTexts(one: string, other: string): number {
-  if (one === other) return 0
-  return one < other ? -1 : 1
 }
 
 function refOf({ organizationId, record }: StoredEndpoint): EndpointRef {

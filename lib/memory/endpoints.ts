@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { EndpointRef } from '../webhooks/claims.ts'
 import { ENDPOINT_CHOICES } from '../webhooks/endpoint-choices.ts'
 import {
   type EndpointChangeOutcome,
@@ -6,7 +7,6 @@ import {
   type EndpointStore,
   type EndpointTarget,
   SENT_FIELDS,
-  type SealedEndpoint,
   type SealedForms,
   type WebhookEndpoint,
 } from '../webhooks/endpoints.ts'
@@ -213,10 +213,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): Stored
 }
 
 /** Returns a string that sorts by organization, then endpoint. NUL sorts first and never occurs in an id. */
-function placeOf({
-  organizationId,
-  endpointId,
-}: Pick<SealedEndpoint, 'organizationId' | 'endpointId'>): string {
+export function placeOf({ organizationId, endpointId }: EndpointRef): string {
   return `${organizationId}\0${endpointId}`
 }
 
