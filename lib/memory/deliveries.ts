@@ -1,8 +1,6 @@
 import type { DeliveryAttempt } from '../webhooks/claims.ts'
 import type {
-  CancellationRequest,
   Delivery,
-  DeliveryDetails,
   DeliveryFilter,
   DeliveryStore,
   EventRedelivered,
@@ -21,8 +19,6 @@ import { fanOut } from './events.ts'
 import { isMatch, isOneOf, listRecords } from './record-list.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory, Organization, StoredDelivery, StoredEndpoint } from './state.ts'
-
-// Longer than 250 lines because all of the slice's methods are here.
 
 /** Creates the in-memory slice for deliveries. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
@@ -47,11 +43,16 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     async list(organizationId, filter, limit, before) {
-      return listDeliveries(memory.organization(organizationId), filter, limit, before)
+      return listRecords(oldestFirst(memory.organization(organizationId), filter).map(show), {
+        limit,
+        before,
+      })
     },
 
     async get(organizationId, deliveryId) {
-      return getDelivery(memory, memory.organization(organizationId), deliveryId)
+      const delivery = memory.organization(organizationId).deliveries.get(deliveryId)
+      if (!delivery) return null
+      return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
     },
 
     async listAttempts(organizationId, deliveryIds) {
@@ -60,15 +61,19 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return new Map(logs.filter(([, log]) => log.length > 0))
     },
 
-    async recover(request) {
-      return recoverDeliveries(memory, memory.organization(request.organizationId), request)
+    recover: async (request) => recoverDeliveries(memory, request),
+    redeliverEvent: async (request) => redeliverEvent(memory, request),
+
+    async cancel({ organizationId, deliveryId, entry }) {
+      const organization = memory.organization(organizationId)
+      const delivery = organization.deliveries.get(deliveryId)
+      if (isRecorded(organization, entry)) return true
+      if (delivery?.state !== 'pending') return false
+      memory.move(delivery, { state: 'cancelled', finishedAt: memory.clock() })
+      recordEntry(memory, organization, entry)
+      return true
     },
 
-    async redeliverEvent(request) {
-      return redeliverEvent(memory, memory.organization(request.organizationId), request)
-    },
-
-    cancel: async (request) => cancelDelivery(memory, memory.organization(request.organizationId), request),
     countQueue: async (target) => countQueue(memory, target),
 
     async readActivity(request) {
@@ -85,25 +90,6 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 }
 
 // --- Log ---
-
-function listDeliveries(
-  organization: Organization,
-  filter: DeliveryFilter,
-  limit: number,
-  before: string | null,
-): readonly Delivery[] {
-  return listRecords(oldestFirst(organization, filter).map(show), { limit, before })
-}
-
-function getDelivery(
-  memory: Memory,
-  { deliveries }: Organization,
-  deliveryId: string,
-): DeliveryDetails | null {
-  const delivery = deliveries.get(deliveryId)
-  if (!delivery) return null
-  return { ...show(delivery), body: delivery.event.body, attemptLog: attemptsOf(memory, delivery) }
-}
 
 /** Returns a delivery's attempts. Recent ones don't include the signature. */
 function attemptsOf(memory: Memory, delivery: StoredDelivery | undefined): readonly DeliveryAttempt[] {
@@ -123,9 +109,9 @@ function isRecoverable({ state, endpoint }: StoredDelivery): boolean {
 /** Starts a new round for finished deliveries, and for pending ones if requested. See `DeliveryStore.recover`. */
 function recoverDeliveries(
   memory: Memory,
-  organization: Organization,
-  { ids, filter, limit, entry }: RecoveryRequest,
+  { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
+  const organization = memory.organization(organizationId)
   const now = memory.clock()
   // The delivery recovered by an earlier call with the same entry whose response was lost.
   const before = organization.audit.get(entry.id)?.subjectId
@@ -150,9 +136,9 @@ function recoverDeliveries(
 /** Sends an event to one endpoint. Creates a skipped delivery first if there isn't one yet. */
 function redeliverEvent(
   memory: Memory,
-  organization: Organization,
   { organizationId, eventId, endpointId, entry }: EventRedelivery,
 ): EventRedelivered {
+  const organization = memory.organization(organizationId)
   const event = organization.events.get(eventId)
   if (!event) return { outcome: 'no event', deliveryId: null }
   const endpoint = organization.endpoints.get(endpointId)
@@ -165,22 +151,8 @@ function redeliverEvent(
   }
   const { id } = delivery
   const request = { organizationId, ids: [id], filter: {}, limit: 1, entry: { ...entry, subjectId: id } }
-  const recovered = recoverDeliveries(memory, organization, request)
+  const recovered = recoverDeliveries(memory, request)
   return { outcome: recovered.includes(id) ? 'sent' : 'open', deliveryId: id }
-}
-
-/** Cancels a pending delivery. Returns `false` if the delivery wasn't pending. */
-function cancelDelivery(
-  memory: Memory,
-  organization: Organization,
-  { deliveryId, entry }: CancellationRequest,
-): boolean {
-  const delivery = organization.deliveries.get(deliveryId)
-  if (isRecorded(organization, entry)) return true
-  if (delivery?.state !== 'pending') return false
-  memory.move(delivery, { state: 'cancelled', finishedAt: memory.clock() })
-  recordEntry(memory, organization, entry)
-  return true
 }
 
 /** Returns the deliveries that match a filter, sorted by id. ULIDs sort by time. */

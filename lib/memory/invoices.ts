@@ -93,7 +93,10 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
           : [memory.organization(request.organizationId)]
       const asOf = request.asOf ?? toTimestamp(memory.clock())
       return organizations
-        .flatMap((organization) => dueBefore(organization, asOf))
+        .flatMap((organization) => {
+          const due = [...organization.records.invoice.values()].filter((invoice) => isOverdue(invoice, asOf))
+          return due.map((invoice) => ({ organization, invoice }))
+        })
         .sort((one, other) => (sortKeyOf(one.invoice) < sortKeyOf(other.invoice) ? -1 : 1))
         .slice(0, request.limit)
         .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
@@ -198,15 +201,8 @@ function pay(
 
 // --- Overdue ---
 
-function dueBefore(
-  organization: Organization,
-  asOf: string,
-): { readonly organization: Organization; readonly invoice: InvoiceRow }[] {
-  return [...organization.records.invoice.values()]
-    .filter(({ status, dueDate, amountDue }) => {
-      return ['issued', 'partially_paid'].includes(status) && !isZero(amountDue) && dueDate < asOf
-    })
-    .map((invoice) => ({ organization, invoice }))
+function isOverdue({ status, dueDate, amountDue }: InvoiceRow, asOf: string): boolean {
+  return ['issued', 'partially_paid'].includes(status) && !isZero(amountDue) && dueDate < asOf
 }
 
 function sortKeyOf({ dueDate, id }: Invoice): string {
