@@ -1,7 +1,3 @@
-import type { Updated } from '../resources/record-reads.ts'
-import { toTimestamp } from '../writes/write-context.ts'
-import type { SyncedRecords } from './synced-records.ts'
-
 /** Selects the records to list. */
 export interface ListOf<Stored> {
   readonly limit: number
@@ -33,15 +29,6 @@ export function listRecords<Stored extends { readonly id: string }>(
 /** Returns a copy of a record. */
 export function getRecord<Stored>(record: Stored | undefined): Stored | null {
   return structuredClone(record) ?? null
-}
-
-/** Returns a function that adds the last-modified time to a record. */
-export function withUpdatedAt({
-  changes,
-}: Pick<SyncedRecords<unknown>, 'changes'>): <Shown extends { readonly id: string }>(
-  record: Shown,
-) => Shown & Updated {
-  return (record) => ({ ...record, updatedAt: toTimestamp(changes.get(record.id)?.at ?? 0) })
 }
 
 /** A filter by the values of fields and by a period in ISO 8601. Absent properties match everything. */

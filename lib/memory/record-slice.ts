@@ -1,10 +1,11 @@
 import type { ListedReads, Updated } from '../resources/record-reads.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeCreation, storeOnce } from './creation.ts'
-import { getRecord, listRecords, withUpdatedAt } from './record-list.ts'
+import { getRecord, listRecords } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 import type { SyncedRecords } from './synced-records.ts'
 
@@ -25,15 +26,18 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
   memory: Memory,
   { records, shown, stored, isWanted, keyOf = () => undefined }: ReadSlice<Row, Shown, Stored, Filter>,
 ): ListedReads<Shown, Stored & Updated, Filter> {
+  function withTime(row: Row, organization: Organization): Stored & Updated {
+    const { at } = records(organization).changes.get(row.id) ?? { at: 0 }
+    return { ...stored(row, organization), updatedAt: toTimestamp(at) }
+  }
+
   return {
     admitAndList: async (request, asked) => admitToPage(memory, request, asked, records, shown),
 
     async list(organizationId, filter, limit, before) {
       const organization = memory.organization(organizationId)
-      const rows = records(organization)
       const key = keyOf(filter)
-      const withTime = withUpdatedAt(rows)
-      const all = [...rows.values()].map((row): Stored & Updated => withTime(stored(row, organization)))
+      const all = [...records(organization).values()].map((row) => withTime(row, organization))
       return listRecords<Stored & Updated>(all, {
         limit,
         before,
@@ -44,9 +48,8 @@ export function readSlice<Row extends Identified, Shown, Stored extends Identifi
 
     async get(organizationId, id) {
       const organization = memory.organization(organizationId)
-      const rows = records(organization)
-      const row = rows.get(id)
-      return getRecord(row && withUpdatedAt(rows)(stored(row, organization)))
+      const row = records(organization).get(id)
+      return getRecord(row && withTime(row, organization))
     },
   }
 }
