@@ -1,6 +1,7 @@
 import { Router } from 'itty-router/Router'
 import type { KeyScope } from '../access/scopes.ts'
 import { createIds } from '../base/ids.ts'
+import { readSync } from '../base/options.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
@@ -58,7 +59,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const requestId = resolved.ids('req')
     if (!isRequestId(requestId)) throw new TypeError("Option 'ids' made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
-    const address = (): string | undefined => peerAddress({ remoteAddress, header })
+    const address = (): string | undefined => readSync('peerAddress', peerAddress({ remoteAddress, header }))
     const peer = (): string => peerOf(address())
     const credentials = authentication.read(request.header('authorization'))
     let end: (() => void) | undefined

@@ -78,6 +78,17 @@ export function readHaving<Value>(name: string, value: Value, method: string, ma
   throw new TypeError(`${name} must have the method ${method}, as that of ${maker}: ${text}`)
 }
 
+/**
+ * Returns a result of the host's function.
+ *
+ * @throws `TypeError` for a promise. If that rejected, the process would end
+ */
+export function readSync<Value>(name: string, result: Value): Value {
+  if (typeof Object(result).then !== 'function') return result
+  Promise.resolve(result).catch(() => {})
+  throw new TypeError(`Option '${name}' must not be an async function`)
+}
+
 /** Reads an object whose fields are all optional strings. @throws `TypeError` */
 export function readTexts<Texts extends object>(
   given: Texts | undefined,

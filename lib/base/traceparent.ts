@@ -1,4 +1,4 @@
-import { readFunction } from './options.ts'
+import { readFunction, readSync } from './options.ts'
 
 /** Returns the current trace as a W3C `traceparent` in the format `00-<trace id>-<span id>-<flags>`. */
 export type CurrentTraceparent = () => string | null | undefined
@@ -27,7 +27,7 @@ export function createTraceparentReader(current: CurrentTraceparent): () => stri
   readFunction('traceparent', current)
   return () => {
     try {
-      return readTraceparent(current())
+      return readTraceparent(readSync('traceparent', current()))
     } catch {
       return undefined
     }

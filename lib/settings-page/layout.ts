@@ -1,3 +1,4 @@
+import { readSync } from '../base/options.ts'
 import type { Ability } from './access.ts'
 import type { Frame, ScreenPage } from './context.ts'
 import { attributes, type Html, html, toMarkup } from './html.ts'
@@ -49,7 +50,7 @@ export function renderDocument(
     nonce: nonce ?? '',
     csp,
   }
-  return layout ? layout(parts) : renderOwnDocument(parts)
+  return layout ? readSync('layout', layout(parts)) : renderOwnDocument(parts)
 }
 
 function renderOwnDocument({ lang, head, body }: LayoutParts): string {

@@ -289,3 +289,30 @@ test('captureWebhooks() without settings has no types, and needs a usable secret
   await using captured = await captureWebhooks()
   assert.throws(() => captured.verifyWith([]), /^TypeError: The signing secrets must be /)
 })
+
+test('an async function where the result is needed at once is named, and its rejection does not end the process', async () => {
+  const fail = async () => {
+    throw new Error('of the test')
+  }
+  const errors: unknown[] = []
+  const onError = (error: unknown): void => void errors.push(error)
+  const api = createBusinessApi(store, { peerAddress: fail as never, onError, logger: false })
+  assert.equal((await api(new Request('http://x/api/v1/clients'))).status, 500)
+  assert.match(String(errors[0]), /^TypeError: Option 'peerAddress' must not be an async function$/)
+  const { clients } = createPlatform(store, { traceparent: fail as never })
+  assert.ok(await clients.create('org_1', { name: 'Atlas' }))
+  const { clients: withIds } = createPlatform(store, { ids: fail as never })
+  await assert.rejects(
+    withIds.create('org_1', { name: 'Atlas' }),
+    /^TypeError: Option 'ids' must not be an async/,
+  )
+  const page = createSettingsPage(settings, {
+    authorize: () => null,
+    layout: fail as never,
+    logger: false,
+    onError,
+  })
+  assert.equal((await page(new Request('http://x/'))).status, 500)
+  // An unhandled rejection would fail this test in a later turn.
+  await new Promise((resolve) => setImmediate(resolve))
+})
