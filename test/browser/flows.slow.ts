@@ -67,10 +67,28 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
+  test("a resource's box is ticked exactly while all of its types are", async () => {
+    const { page, context } = await open('/endpoints/new')
+    await page.check('input[name=wants][value=some]')
+    const group = page.locator('input[name=group][value=lead]')
+    const types = page.locator('input[name=type][value^="lead."]')
+    await types.nth(0).check()
+    assert.equal(await group.isChecked(), false)
+    await types.nth(1).check()
+    assert.equal(await group.isChecked(), true)
+    await types.nth(0).uncheck()
+    assert.equal(await group.isChecked(), false)
+    await group.check()
+    assert.equal(await types.nth(0).isChecked(), true)
+    await context.close()
+  })
+
   test('a test of an endpoint is sent and told without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${stage.host.seeded.endpoint}`)
     await page.click('button:has-text("Send test event")')
     await page.getByText('Test event delivered').waitFor()
+    await page.reload()
+    assert.equal(page.url(), `${stage.host.base}/endpoints/${stage.host.seeded.endpoint}`)
     await context.close()
   })
 

@@ -21,7 +21,7 @@ test('the form of an endpoint has own types by group, with description and examp
   const group = text.slice(text.indexOf('types-booking'))
   assert.match(
     wordsOf(group),
-    /booking All booking events booking\.created A booking was made\. Carries its room and its start\. Example/,
+    /booking All current booking events booking\.created A booking was made\. Carries its room and its start\. Example/,
   )
   assert.match(group, /&quot;name&quot;: &quot;Atlas&quot;/)
   assert.equal(text.match(/class="ba-own-type"/g)?.length, 2)

@@ -327,14 +327,14 @@ function addTypeTools(list) {
   }
 }
 
-// A resource's checkbox checks all types in its group and is unchecked once one of them is.
+// A resource's checkbox checks all types in its group, and is checked while all of them are.
 document.addEventListener('change', (event) => {
   const box = event.target
   const group = box instanceof HTMLInputElement && box.closest('[data-types] [role=group]')
   if (!group) return
   for (const each of group.querySelectorAll('input'))
     if (box.name === 'group') each.checked = box.checked
-    else if (each.name === 'group' && !box.checked) each.checked = false
+    else if (each.name === 'group') each.checked = !group.querySelector('[name=type]:not(:checked)')
 })
 
 /** Adds copies of the line before a button. @type {(button: HTMLElement) => void} */

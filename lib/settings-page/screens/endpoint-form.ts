@@ -207,6 +207,7 @@ ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent 
 function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
   const { service } = settings
   const offered = [...new Set([...eventTypes(service), ...types])]
+  const isChosen = (type: string): boolean => types.includes(type)
   return html`<div class="ba-types" data-types>
 <div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Filter events`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Select all`}</button><button class="ba-button" type="button" data-tick="no">${t`Clear`}</button></div>
 ${typesByResource(offered).map(
@@ -214,13 +215,22 @@ ${typesByResource(offered).map(
     resource,
     all,
   ]) => html`<div role="group" aria-labelledby="types-${resource}"><h3 id="types-${resource}">${resource}</h3>
-${all.length > 1 && checkbox({ name: 'group', value: resource }, t`All ${resource} events`)}
+${all.length > 1 && groupBox(t, resource, all.every(isChosen))}
 ${all.map(
   (type) =>
-    html`${checkbox({ name: 'type', value: type, checked: types.includes(type) }, type)}${ownType(t, findEvent(service, type))}`,
+    html`${checkbox({ name: 'type', value: type, checked: isChosen(type) }, type)}${ownType(t, findEvent(service, type))}`,
 )}</div>
 `,
 )}</div>`
+}
+
+/**
+ * Renders the checkbox of all types of a resource. Endpoints store types, so it is checked if each of them is. In that case a hidden field
+ * tells that only the types count, because without the script the box stays checked when a type is cleared.
+ */
+function groupBox(t: Texts, resource: string, isFull: boolean): Content {
+  const attributes = { name: 'group', value: resource, checked: isFull }
+  return html`${checkbox(attributes, t`All current ${resource} events`)}${isFull && html`<input type="hidden" name="full-group" value="${resource}">`}`
 }
 
 /** Renders the description and example of an event type defined by the host. */

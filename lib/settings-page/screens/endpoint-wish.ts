@@ -131,7 +131,8 @@ export function inOrder({ service }: Context['settings'], types: readonly string
 
 /** Parses a submitted form. */
 export function readWish({ form, settings }: Context): EndpointWish {
-  const groups = textsOf(form, 'group')
+  const full = textsOf(form, 'full-group')
+  const groups = textsOf(form, 'group').filter((group) => !full.includes(group))
   const inGroups = eventTypes(settings.service).filter((type) => groups.includes(resourceOf(type)))
   const chosen = [...new Set([...textsOf(form, 'type'), ...inGroups])]
   const wants = textOf(form, 'wants')
