@@ -1,4 +1,4 @@
-import { type Html, html } from './html.ts'
+import { attributes, type Html, html } from './html.ts'
 
 /** Formats dates and numbers in the person's language and time zone. */
 export interface Format {
@@ -55,7 +55,7 @@ export function createFormat(locale: string, timeZone: string): Format {
   return {
     time: (iso) => html`<time datetime="${iso}">${date(iso)}</time>`,
     short: (iso, unit = 'minute') =>
-      html`<time datetime="${iso}">${shortly[unit].format(new Date(iso))}</time>`,
+      html`<time${attributes({ datetime: iso, 'data-day': unit === 'day' })}>${shortly[unit].format(new Date(iso))}</time>`,
     timeZone,
     date,
     duration: (ms) => (ms < 1000 ? unit(ms, 'millisecond', 0) : unit(ms / 1000, 'second', 1)),

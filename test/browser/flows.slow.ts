@@ -83,6 +83,28 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
+  test('every exact time names its zone, with the script and without; lists have a date after a day', async () => {
+    const year = new Date().getUTCFullYear() + 1
+    const { id } = await stage.host.settings.apiKeys.create(ORGANIZATION, {
+      name: 'Zone',
+      scopes: ['clients:read'],
+      expiresAt: new Date(`${year}-12-31T12:00:00Z`),
+    })
+    const expiry = (page: Page) => page.locator('dt:text-is("Expires") + dd').textContent()
+    const newYork = await open(`/keys/${id}`, { timezoneId: 'America/New_York' })
+    assert.match((await expiry(newYork.page)) ?? '', /^Dec 31, \d{4}, 7:00\sAM EST/)
+    await newYork.page.clock.install({ time: Date.now() + 25 * 3_600_000 })
+    await newYork.page.goto(`${stage.host.base}/deliveries`)
+    assert.match(
+      (await newYork.page.locator('td:last-child time').first().textContent()) ?? '',
+      /^[A-Z]\w\w \d+, \d\d:\d\d E[SD]T$/,
+    )
+    await newYork.context.close()
+    const plain = await open(`/keys/${id}`, { javaScriptEnabled: false, timezoneId: 'America/New_York' })
+    assert.equal(await expiry(plain.page), `Dec 31, ${year}, 12:00 UTC`)
+    await plain.context.close()
+  })
+
   test('a test of an endpoint is sent and told without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${stage.host.seeded.endpoint}`)
     await page.click('button:has-text("Send test event")')

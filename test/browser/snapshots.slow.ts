@@ -21,7 +21,7 @@ function steady(text: string): string {
       .replace(/bapi_live_…\w{4}/g, 'bapi_live_…')
       .replace(/bapi_live_\w{49}/g, 'bapi_live_')
       .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
-      .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
+      .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M UTC/g, '<time>')
       .replace(/\b[A-Z]\w\w \d+, \d\d:00\b/g, '<hour>')
       .replace(/\b(from|period)=\d{4}-[^&\s]+/g, '$1=<time>')
       .replace(

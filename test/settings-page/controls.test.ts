@@ -62,7 +62,9 @@ test('a new endpoint gets all events, unless the person chooses types or whole g
   assert.deepEqual(endpoint?.types, ['client.created', 'lead.created', 'lead.stage_changed', 'invoice.paid'])
   const edit = await under.get(`/endpoints/${endpoint?.id}/edit`)
   // A group is shown as it is saved. Without the script its box stays ticked when a type is cleared.
-  assert.deepEqual(edit.text.match(/name="group" value="\w+" checked/g), ['name="group" value="lead" checked'])
+  assert.deepEqual(edit.text.match(/name="group" value="\w+" checked/g), [
+    'name="group" value="lead" checked',
+  ])
   await under.submit(`/endpoints/${endpoint?.id}/edit`, {
     url,
     wants: 'some',

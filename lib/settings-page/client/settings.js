@@ -67,25 +67,30 @@ function addRoles(root) {
 function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
-  const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
+  /** @type {Intl.DateTimeFormatOptions} */
+  const minute = { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit', timeZoneName: 'short' }
+  const exact = at.toLocaleString(lang, { year: 'numeric', ...minute })
   const isCell = time.closest('td') !== null
-  const ago = relative(at, lang, isCell ? 'narrow' : 'long')
+  const ago = relative(at, lang, isCell)
   // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
   if (time.closest('.ba-log')) time.textContent = exact
-  else if (isCell) time.textContent = ago ?? at.toLocaleDateString(lang, { dateStyle: 'medium' })
-  else time.textContent = [exact, ago].filter(Boolean).join(' · ')
+  else if (!isCell) time.textContent = [exact, ago].filter(Boolean).join(' · ')
+  else if (ago) time.textContent = ago
+  else if (time.hasAttribute('data-day'))
+    time.textContent = at.toLocaleDateString(lang, { dateStyle: 'medium' })
+  else time.textContent = at.toLocaleString(lang, { ...minute, hourCycle: 'h23' })
 }
 
-/** Returns `undefined` for a time more than 14 days away. @type {(at: Date, lang: string | undefined, style: 'narrow' | 'long') => string | undefined} */
-function relative(at, lang, style) {
+/** Returns `undefined` for a time more than 14 days away, or more than a day in lists. @type {(at: Date, lang: string | undefined, isCell: boolean) => string | undefined} */
+function relative(at, lang, isCell) {
   const seconds = (at.getTime() - Date.now()) / 1000
-  const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto', style })
+  const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto', style: isCell ? 'narrow' : 'long' })
   const size = Math.abs(seconds)
   if (size < 60) return format.format(Math.round(seconds), 'second')
   if (size < 3600) return format.format(Math.round(seconds / 60), 'minute')
   if (size < 86_400) return format.format(Math.round(seconds / 3600), 'hour')
-  if (size < 14 * 86_400) return format.format(Math.round(seconds / 86_400), 'day')
+  if (size < 14 * 86_400 && !isCell) return format.format(Math.round(seconds / 86_400), 'day')
 }
 
 // --- Copying ---

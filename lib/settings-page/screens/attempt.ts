@@ -38,7 +38,7 @@ export function attemptTable(
       {
         head: t`Time`,
         note: format.timeZone,
-        width: 'small',
+        width: 'medium',
         cell: ({ startedAt }) => format.short(startedAt),
       },
     ],

@@ -204,7 +204,7 @@ export function deliveryTable(
       {
         head: t`Created`,
         note: format.timeZone,
-        width: 'small',
+        width: 'medium',
         cell: ({ createdAt }) => format.short(createdAt),
       },
     ],

@@ -45,7 +45,7 @@ ${
           {
             head: t`Time`,
             note: format.timeZone,
-            width: 'small',
+            width: 'medium',
             cell: ({ createdAt }) => format.short(createdAt),
           },
         ],

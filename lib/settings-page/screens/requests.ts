@@ -100,7 +100,7 @@ function requestTable(context: Context, requests: readonly LoggedRequest[]): Htm
       { head: t`Status`, width: 'small', cell: ({ status }) => statusBadge(status) },
       { head: t`Duration`, width: 'small', cell: ({ durationMs }) => format.duration(durationMs) },
       { head: t`API key`, width: 'medium', cell: ({ keyName }) => keyName },
-      { head: t`Time`, note: format.timeZone, width: 'small', cell: ({ at }) => format.short(at) },
+      { head: t`Time`, note: format.timeZone, width: 'medium', cell: ({ at }) => format.short(at) },
     ],
     requests,
   )
