@@ -21,6 +21,8 @@ export interface Context {
   /** The path parameters of the route. */
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
+  /** URL path and query of the page with the link to this one; empty if unknown. */
+  readonly referrer: string
   /** Empty unless the request is a POST. */
   readonly form: FormFields
   /** Hidden fields that every form in the response must include. */

@@ -143,6 +143,7 @@ function createHandler(settings: DeveloperSettings<string, string>, options: Res
         format: createFormat(locale, timeZone),
         now: options.clock(),
         query,
+        referrer: readReferrer(request.header('referer')),
         form,
         newId: options.ids,
         keyRateLimit: options.api?.keyRateLimit ?? null,
@@ -278,6 +279,12 @@ function readRedirect(redirect: unknown): string {
   check(isPath || isUrl, 'redirect must be a path or an http(s) URL')
   const target = isPath ? redirect : new URL(redirect).href
   return target.replaceAll(/[^!-~]+/g, (characters) => encodeURIComponent(characters))
+}
+
+function readReferrer(referer = ''): string {
+  if (!URL.canParse(referer)) return ''
+  const { pathname, search } = new URL(referer)
+  return pathname + search
 }
 
 function queryText(query: Readonly<Record<string, string | null | undefined>> = {}): string {

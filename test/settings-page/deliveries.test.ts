@@ -257,3 +257,44 @@ test('GET / shows everything that needs an administrator, and No issues only whe
   await calm.store.apiKeys.markUsed(ORGANIZATION, id)
   assert.match((await calm.get('/')).words, /No issues/)
 })
+
+test('a delivery leads back to the list as it was: filter and page, after its actions, and to no other address', async () => {
+  const under = await setUpSeeded()
+  const { failedDelivery: id, pendingDelivery } = under.seeded
+  const upOf = (text: string) => decode(/class="ba-up"><a href="([^"]*)"/.exec(text)?.[1] ?? '')
+  const origin = 'https://app.example'
+  const list = `${BASE}/deliveries?state=failed&period=24h&before=dlv_1`
+  const from = (referer: string) => under.get(`/deliveries/${id}`, { referer })
+  const first = await from(`${origin}${list}`)
+  assert.equal(upOf(first.text), list)
+  const own = [...first.text.matchAll(new RegExp(`(?:href|action)="${BASE}(/deliveries/${id}[^"]*)"`, 'g'))]
+  assert.ok(own.length >= 2)
+  for (const [, path = ''] of own.filter(([, path]) => !path?.includes('/redeliver')))
+    assert.equal(upOf((await under.get(decode(path))).text), list)
+  const [, action = ''] = new RegExp(`action="${BASE}([^"]*redeliver[^"]*)"`).exec(first.text) ?? []
+  const { location } = await under.post(decode(action), {})
+  assert.equal(upOf((await under.get((location ?? '').replace(BASE, ''))).text), list)
+  const question = await under.get(`/deliveries/${pendingDelivery}/cancel?from=state%3Dpending`)
+  const cancel = /action="([^"]*)"/.exec(question.text)?.[1] ?? ''
+  const cancelled = await under.post(decode(cancel).replace(BASE, ''), hiddenOf(question))
+  assert.match(cancelled.location ?? '', /done=cancelled&from=state%3Dpending$/)
+
+  assert.equal(
+    upOf((await from(`${origin}${BASE}/deliveries?resent=2&left=0&evil=1`)).text),
+    `${BASE}/deliveries`,
+  )
+  for (const other of [
+    'https://evil.example/?state=failed',
+    'nonsense',
+    '',
+    `${origin}${BASE}/keys?state=failed`,
+  ])
+    assert.equal(upOf((await from(other)).text), `${BASE}/deliveries`, other)
+  const events = { referer: `${origin}${BASE}/events?type=invoice.paid` }
+  assert.equal(
+    upOf((await under.get(`/events/${under.seeded.event}`, events)).text),
+    `${BASE}/events?type=invoice.paid`,
+  )
+  const forged = await under.get(`/deliveries/${id}?from=${encodeURIComponent('//evil.example?state=<b>')}`)
+  assert.equal(upOf(forged.text), `${BASE}/deliveries`)
+})

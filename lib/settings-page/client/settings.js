@@ -416,7 +416,8 @@ setInterval(async () => {
   reads++
   if (reads > QUICK_READS && reads % 5) return
   const url = location.href
-  const answer = await fetch(url).catch(() => null)
+  // The referrer is the list with the filter, to which the page's links lead back.
+  const answer = await fetch(url, { referrer: document.referrer }).catch(() => null)
   if (!answer?.ok || location.href !== url) return
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
   if (isForeign(page)) return location.reload()

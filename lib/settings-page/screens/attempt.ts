@@ -14,11 +14,12 @@ export function chosenAttempt({ query }: Context, { attemptLog }: DeliveryDetail
   return attemptLog.find(({ number }) => String(number) === wanted) ?? attemptLog.at(-1) ?? null
 }
 
-/** Renders a delivery's attempts, newest first, each with a link that selects it. */
+/** Renders a delivery's attempts, newest first, each with a link that selects it. @param from the list's query */
 export function attemptTable(
   { t, link, format }: Context,
   { id, attemptLog }: DeliveryDetails,
   chosen: DeliveryAttempt,
+  from: string | undefined,
 ): Html {
   return lines<DeliveryAttempt>(
     t`Attempts`,
@@ -27,7 +28,7 @@ export function attemptTable(
         head: t`Attempt`,
         width: 'small',
         cell: ({ number }) =>
-          html`<a href="${link(`/deliveries/${id}`, { attempt: String(number) })}"${attributes({ 'aria-current': number === chosen.number ? 'true' : null })}>#${number}</a>`,
+          html`<a href="${link(`/deliveries/${id}`, { attempt: String(number), from })}"${attributes({ 'aria-current': number === chosen.number ? 'true' : null })}>#${number}</a>`,
       },
       {
         head: t`Status`,

@@ -16,7 +16,7 @@ import { selectionForm } from '../views/form.ts'
 import { lines } from '../views/table.ts'
 import { DELIVERY_STATES, deliveryState, describeState, errorText } from './delivery-words.ts'
 import { shortName } from './endpoint-words.ts'
-import { type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
+import { type Back, backTo, type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. The filter is in the URL. */
 export async function show(context: Context): Promise<ScreenPage> {
@@ -144,6 +144,11 @@ export function readDeliveryFilter(
 ): ShownFilter<Filter> {
   const fields = FIELDS.filter(({ name }) => isForList || !LIST_ONLY.includes(name))
   return readFilter(fields, values, context)
+}
+
+/** Returns where a delivery leads back to. */
+export function backOf(context: Context): Back {
+  return backTo(context, '/deliveries', FIELDS)
 }
 
 // --- The table ---

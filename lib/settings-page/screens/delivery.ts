@@ -8,7 +8,7 @@ import { copyableId, empty, facts, notice, questionLink } from '../views/element
 import { buttonForm } from '../views/form.ts'
 import { attemptTable, chosenAttempt, requestBody, showAttempt } from './attempt.ts'
 import { auditOf } from './audit.ts'
-import { dueText, liveRegion } from './deliveries.ts'
+import { backOf, dueText, liveRegion } from './deliveries.ts'
 import { deliveryState, reasonText } from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 import { recordLink } from './record-words.ts'
@@ -30,9 +30,10 @@ export const redelivery: Act = { ask: show, act: redeliver }
 async function redeliver(context: Context): Promise<Screen> {
   const { settings, access, params, link, t } = context
   const id = params.id ?? ''
+  const { from } = backOf(context)
   try {
     await settings.deliveries.redeliver(access.organizationId, id, { actor: access.actor })
-    return { location: link(`/deliveries/${id}`, { done: 'redelivered' }) }
+    return { location: link(`/deliveries/${id}`, { done: 'redelivered', from }) }
   } catch (error) {
     return refused(
       error,
@@ -48,12 +49,13 @@ export const cancellation = {
     const { t, link } = context
     const delivery = await find(context)
     const { id, type, state } = delivery
+    const { from } = backOf(context)
     if (state !== 'pending') return showDelivery(context, delivery, null)
     return confirmationPage(context, {
       title: t`Cancel delivery?`,
       consequences: [t`${type} won't be sent to this endpoint. You can resend it later.`],
-      action: link(`/deliveries/${id}/cancel`),
-      back: link(`/deliveries/${id}`),
+      action: link(`/deliveries/${id}/cancel`, { from }),
+      back: link(`/deliveries/${id}`, { from }),
       verb: t`Cancel delivery`,
       dismiss: t`Don't cancel`,
     })
@@ -62,9 +64,10 @@ export const cancellation = {
   async act(context: Context): Promise<Screen> {
     const { settings, access, params, link, t } = context
     const id = params.id ?? ''
+    const { from } = backOf(context)
     try {
       await settings.deliveries.cancel(access.organizationId, id, { actor: access.actor })
-      return { location: link(`/deliveries/${id}`, { done: 'cancelled' }) }
+      return { location: link(`/deliveries/${id}`, { done: 'cancelled', from }) }
     } catch (error) {
       return refused(error, context, t`Couldn't cancel: the delivery is sending or already completed.`)
     }
@@ -93,6 +96,7 @@ async function showDelivery(
   const { t, link, format, access, now } = context
   const { id, eventId, endpointId, subjectId, type, state, reason, dueAt, createdAt, finishedAt } = delivery
   const chosen = chosenAttempt(context, delivery)
+  const { href, from } = backOf(context)
   const endpoint = await findEndpoint(context, endpointId)
   const [url, changes] = await Promise.all([
     urlSince(context, endpoint, access.can('endpoints:read') ? (chosen?.startedAt ?? createdAt) : createdAt),
@@ -129,7 +133,7 @@ ${liveRegion(
     [t`Delivery ID`, copyableId(t, t`delivery ID`, id)],
   ])}
 <h2>${t`Attempts`}</h2>
-${chosen === null ? empty(t`No attempts yet.`) : attemptTable(context, delivery, chosen)}
+${chosen === null ? empty(t`No attempts yet.`) : attemptTable(context, delivery, chosen, from)}
 ${
   chosen === null
     ? html`<h2>${t`Request`}</h2>${requestBody(t, delivery.body)}`
@@ -142,10 +146,10 @@ ${changes}`
   const acts = access.can('deliveries:write') && [
     (!isOpen || isLater) &&
       endpoint !== null &&
-      buttonForm(context, link(`/deliveries/${id}/redeliver`), isLater ? t`Retry now` : t`Resend`),
-    state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
+      buttonForm(context, link(`/deliveries/${id}/redeliver`, { from }), isLater ? t`Retry now` : t`Resend`),
+    state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`, { from }), t`Cancel`, 'danger'),
   ]
-  return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
+  return { title: type, content, acts, up: { href, text: t`Deliveries` } }
 }
 
 /** Reads a delivery's endpoint; `null` if it was deleted. */

@@ -12,7 +12,7 @@ import { pretty } from './attempt.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState } from './delivery-words.ts'
 import { nameFor } from './endpoint-words.ts'
-import { type FilterField, logFilterForm, readFilter } from './filter.ts'
+import { backTo, type FilterField, logFilterForm, readFilter } from './filter.ts'
 import { recordLink } from './record-words.ts'
 
 /** `/events`: all events of the organization, including those without deliveries. */
@@ -150,5 +150,5 @@ ${form(
   html`<button class="ba-button ba-button-main">${t`Resend event`}</button>`,
 )}`
 }`
-  return { title: type, content, up: { href: link('/events'), text: t`Events` } }
+  return { title: type, content, up: { href: backTo(context, '/events', FIELDS).href, text: t`Events` } }
 }

@@ -83,6 +83,23 @@ export function readFilter<Filter extends object>(
   return { texts, filter: Object.assign({}, ...parts) }
 }
 
+/** A list as the person left it. */
+export interface Back {
+  readonly href: string
+  /** The list's query, which a record's links to itself repeat as `from`. */
+  readonly from: string | undefined
+}
+
+/** Returns the list with the filter and page in `from`, otherwise in the referrer. */
+export function backTo(context: Context, path: string, fields: readonly FilterField<object, never>[]): Back {
+  const { query, referrer, link } = context
+  const [page, search] = referrer.split('?', 2)
+  const values = new URLSearchParams(query.get('from') ?? (page === link(path) ? search : ''))
+  const { texts } = readFilter(fields, values, context)
+  const href = link(path, { ...texts, before: values.get('before') })
+  return { href, from: href.split('?', 2)[1] }
+}
+
 /** Renders the filter form: selects first, then the period and the other fields. */
 export function logFilterForm<About>(
   context: Context,
