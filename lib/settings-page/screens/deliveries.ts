@@ -14,7 +14,7 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 import { buttonLink, empty, notice, pageLinks, questionLink } from '../views/elements.ts'
 import { selectionForm } from '../views/form.ts'
 import { lines } from '../views/table.ts'
-import { DELIVERY_STATES, deliveryState, describeState, errorText } from './delivery-words.ts'
+import { DELIVERY_STATES, deliveryState, describeState, errorText, noFailedText } from './delivery-words.ts'
 import { shortName } from './endpoint-words.ts'
 import { type Back, backTo, type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
@@ -45,7 +45,10 @@ ${
         mayWrite ? selectionForm(context, link('/deliveries/resend', texts), verbs, list) : list,
       )
     : isFiltered(texts)
-      ? empty(t`No deliveries match these filters.`, buttonLink(link('/deliveries'), t`Clear filters`))
+      ? empty(
+          state === 'failed' ? noFailedText(t) : t`No deliveries match these filters.`,
+          buttonLink(link('/deliveries'), t`Clear filters`),
+        )
       : empty(
           endpoints.length === 0
             ? t`No deliveries yet. Create an endpoint to receive events.`

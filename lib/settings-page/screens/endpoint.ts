@@ -14,7 +14,7 @@ import { activitySection, readActivity } from './activity.ts'
 import { attemptFacts } from './attempt.ts'
 import { lastRotation } from './audit.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
-import { DELIVERY_STATES, describeState } from './delivery-words.ts'
+import { DELIVERY_STATES, describeState, noFailedText } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
 import { disabledReason, endpointOf, endpointState, nameOf, troubleTone } from './endpoint-words.ts'
 
@@ -82,7 +82,7 @@ async function showEndpoint(
     deliveriesOf(context, endpoint, read),
   ])
   const content = html`${message}
-${trouble(context, endpoint)}
+${trouble(context, endpoint, activity?.pendingNow ?? 0)}
 ${activity && activitySection(context, activity, `/endpoints/${id}`, { endpoint: id })}
 ${deliveries}
 <h2>${t`Settings`}</h2>
@@ -149,7 +149,7 @@ function doneNotice({ query, t }: Context): Content {
   return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')
 }
 
-function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint): Content {
+function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint, pending: number): Content {
   const { id, state, failures, failingSince } = endpoint
   const since = failingSince === null ? null : html`<p>${t`Failing since`} ${format.time(failingSince)}.</p>`
   if (state === 'disabled') {
@@ -161,7 +161,9 @@ function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint
   }
   if (failures === 0) return null
   const title = t.count(failures, 'The last attempt failed', 'The last {0} attempts failed')
-  return notice(troubleTone(endpoint), title, since)
+  const text = t.count(pending, '1 pending delivery', '{0} pending deliveries')
+  const retried = html`<p><a href="${link('/deliveries', { endpoint: id, state: 'pending' })}">${text}</a>. ${t`Failed attempts are retried automatically.`}</p>`
+  return notice(troubleTone(endpoint), title, [since, pending > 0 && retried])
 }
 
 function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
@@ -230,7 +232,9 @@ async function deliveriesOf(
   const nothing =
     chosen === undefined
       ? t`No deliveries yet. Events sent to this endpoint appear here.`
-      : t`No deliveries match this filter.`
+      : chosen === 'failed'
+        ? noFailedText(t)
+        : t`No deliveries match this filter.`
   return html`<div class="ba-heading"><h2>${t`Deliveries`}</h2>${
     access.can('deliveries:write') &&
     verb &&
