@@ -162,7 +162,7 @@ test('GET /requests shows the log, finds a request by its id, and filters by sta
     assert.match(words, /clients 200/)
     assert.doesNotMatch(words, /invoices/)
   }
-  assert.match((await under.get('/')).words, /API requests 2xx 1 4xx 1 5xx 0 Last 2 requests/)
+  assert.match((await under.get('/')).words, /API requests 2xx 1 4xx 1 5xx 0 Based on the last 2 requests/)
   under.access = { ...EVERYTHING, can: ABILITIES.filter((ability) => ability !== 'requests:read') }
   assert.doesNotMatch((await under.get('/')).words, /API requests/)
   under.access = { ...EVERYTHING, can: ['requests:read'] }

@@ -137,5 +137,5 @@ ${figures(
     return [status, html`<a href="${link('/requests', { status })}">${format.number(count)}</a>`]
   }),
 )}
-<p class="ba-hint">${t.count(requests.length, 'Last request', 'Last {0} requests')}</p>`
+<p class="ba-hint">${t.count(requests.length, 'Based on the last request', 'Based on the last {0} requests')}</p>`
 }

@@ -7,7 +7,7 @@ export interface Column<Item> {
   readonly isHeadShown?: boolean
   /** Shown after the head if JavaScript is unavailable, for example the time zone. */
   readonly note?: string
-  /** The width in a list, 7.5, 10.5 or 18 rem. By default, these columns share the rest of the line. */
+  /** The width in a list, 8, 10.5 or 18 rem. By default, these columns share the rest of the line. */
   readonly width?: 'small' | 'medium' | 'large'
   cell(item: Item): Content
 }
