@@ -230,6 +230,15 @@ test('a path of slashes and a form of many fields take no time to read', async (
   assert.ok(user < 700_000, `${user} µs`)
 })
 
+test('an endpoint form with many unknown event types takes no time to show again', async () => {
+  const under = setUp()
+  const type = Array.from({ length: 4000 }, (_, index) => index.toString(36))
+  const before = process.cpuUsage()
+  assert.equal((await under.post('/endpoints/new', { url: 'x', wants: 'some', type })).status, 422)
+  const { user } = process.cpuUsage(before)
+  assert.ok(user < 1_000_000, `${user} µs`)
+})
+
 test('a nonce of the access is on both tags and in the policy', async () => {
   const under = setUp()
   under.access = { ...EVERYTHING, nonce: 'abc123==' }

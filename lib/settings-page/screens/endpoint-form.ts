@@ -207,7 +207,8 @@ ${fieldset({ name: 'headers', label: t`Custom headers (optional)`, hint: t`Sent 
 function typeList({ t, settings }: Context, { types }: EndpointWish): Content {
   const { service } = settings
   const offered = [...new Set([...eventTypes(service), ...types])]
-  const isChosen = (type: string): boolean => types.includes(type)
+  const chosen = new Set(types)
+  const isChosen = (type: string): boolean => chosen.has(type)
   return html`<div class="ba-types" data-types>
 <div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Filter events`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Select all`}</button><button class="ba-button" type="button" data-tick="no">${t`Clear`}</button></div>
 ${typesByResource(offered).map(

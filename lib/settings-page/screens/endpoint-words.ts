@@ -67,8 +67,14 @@ export function typesText(t: Texts, types: readonly string[] | null): string {
 export function typesByResource(
   types: readonly string[],
 ): readonly (readonly [resource: string, types: readonly string[]])[] {
-  const resources = [...new Set(types.map(resourceOf))]
-  return resources.map((resource) => [resource, types.filter((type) => resourceOf(type) === resource)])
+  const groups = new Map<string, string[]>()
+  for (const type of types) {
+    const resource = resourceOf(type)
+    const group = groups.get(resource)
+    if (group) group.push(type)
+    else groups.set(resource, [type])
+  }
+  return [...groups]
 }
 
 /** Returns the resource of an event type. */
