@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import { encodeTime, monotonicFactory } from 'ulid'
-import { readFunction, readSync } from './options.ts'
+import { readFunction } from './options.ts'
 
 /** Returns the current time in milliseconds since 1970 (UTC). This is `Date.now` except in tests. */
 export type Clock = () => number
@@ -83,7 +83,7 @@ export function readIds(ids: Ids | undefined, clock: Clock): Ids {
   readFunction('ids', ids)
   if (ids === undefined) return createIds(clock)
   return (kind) => {
-    const id: unknown = readSync('ids', ids(kind))
+    const id: unknown = ids(kind)
     if (kind === 'req' || (typeof id === 'string' && isUsable(kind, id))) return id as string
     const form = kind === 'aud' ? 'a ULID, 26 digits and capital letters' : AFTER_PREFIX_TEXT
     throw new TypeError(`Option 'ids' must make ids of ${kind}_ and ${form}: it made ${name(id)}`)
