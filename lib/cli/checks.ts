@@ -329,20 +329,14 @@ export function checkShard(
   given: readonly string[],
 ): Finding {
   if (name === null) {
-    return {
-      level: 'warn',
-      message: 'the database is not a shard yet',
-      advice: `run: business-api-kit shards add ${shard}; in a new installation, the first process adds all shards`,
-    }
+    const advice = `run: business-api-kit shards add ${shard}; in a new installation, the first process adds all shards`
+    return { level: 'warn', message: 'the database is not a shard yet', advice }
   }
   const missing = used.filter((each) => !given.includes(each))
   if (name !== shard || missing.length > 0) {
-    return {
-      level: 'fail',
-      message:
-        name === shard ? `DATABASE_URLS lacks ${missing.join(', ')}` : `the database is the shard ${name}`,
-      advice: 'give the connection string of every shard under its own name',
-    }
+    const message =
+      name === shard ? `DATABASE_URLS lacks ${missing.join(', ')}` : `the database is the shard ${name}`
+    return { level: 'fail', message, advice: 'give the connection string of every shard under its own name' }
   }
   if (moving + left + foreign === 0) return { level: 'ok', message: 'every organization is on its shard' }
   const counts = [

@@ -225,10 +225,7 @@ test("a database of another installation isn't added, and rejected beside the sh
   await alone.shardOf('')
   const urls = { a: urlOf('a'), b: urlOf('b'), c: urlOf('c'), d: other.url }
   const text = /their maps have different slots: give connection strings of one installation/
-  const stores = Object.entries(urls).map(([name, url]) => ({ name, store: createPostgresStore(url) }))
-  t.after(() => Promise.all(stores.map((each) => each.store.close())))
-  for (const each of [stores, stores.toReversed()])
-    await assert.rejects(addShard(each, 'd'), isCode(WRONG_SHARD, text))
+  await assert.rejects(addShard(openNamed(t, urls).shards, 'd'), isCode(WRONG_SHARD, text))
 
   await assert.rejects(openNamed(t, urls).deliveries.countQueue(null), isCode(WRONG_SHARD, text))
   let isFirst = true

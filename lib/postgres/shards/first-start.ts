@@ -69,30 +69,20 @@ export function createPlaceReader(
  * Adds a shard to an installation. The shard has no organizations until you move some there. Configure the new shard in
  * every process first, because a process without it can't find them.
  *
- * @param shards all shards, including the new one
+ * @param shards all shards of a sharded store, including the new one
  * @throws `BusinessApiError` with code `wrong_shard` if the database is already in use
  */
 export async function addShard(shards: readonly Shard[], name: string): Promise<void> {
-  const read = shards.map(async (shard) => [shard.name, await readPlace(shard)] as const)
-  const places = new Map(await Promise.all(read))
   const added = shards.find((shard) => shard.name === name)
-  const inForce = [...places.values()].filter(isInForce)
-  const used = inForce.flatMap(namesOf)
-  if (!added) throw impossible('it has no connection string')
-  const [wrong] = [...places].filter(([each, place]) => place && place.name !== each)
-  if (wrong) throw impossible(`the database of shard '${wrong[0]}' is shard '${wrong[1]?.name}'`)
-  if (used.length === 0) throw impossible('the installation is new: the first process adds all of its shards')
-  if (!used.every((each) => places.get(each)))
-    throw impossible(
-      `all shards of the installation belong beside it: '${[...new Set(used)].sort().join("', '")}'`,
-    )
-  checkSlots(...inForce)
-  const slots = inForce[0]?.slots ?? []
-  checkSlots({ slots }, await readPlace(added, { name, version: IN_FORCE, slots }))
-
-  function impossible(reason: string): BusinessApiError {
-    return new BusinessApiError(WRONG_SHARD, `Cannot add shard '${name}' because ${reason}`)
+  if (!added) {
+    const message = `Cannot add shard '${name}' because it has no connection string`
+    throw new BusinessApiError(WRONG_SHARD, message)
   }
+  // A shard's first call checks its place and the map.
+  await Promise.all(shards.map(({ store }) => store.apiKeys.identify([])))
+  const places = await Promise.all(shards.map((shard) => readPlace(shard)))
+  const slots = places.find(isInForce)?.slots ?? []
+  checkSlots({ slots }, await readPlace(added, { name, version: IN_FORCE, slots }))
 }
 
 /** Throws `wrong_shard` if two shards' maps have different slots. */

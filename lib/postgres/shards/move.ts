@@ -173,9 +173,10 @@ export async function moveOrganization(
       // version is already taken.
       if (!(await insertEntry(writing, place, true))) return
       await deleteRows(writing, 'delete_organization_part', id)
-      rows = await copyRows(source, sink, id, (copied) => {
+      await copyRows(source, sink, id, (copied) => {
         if (isNew) throw impossible(NOT_NEW)
-        onStep({ step: 'copy', rows: copied })
+        rows += copied
+        onStep({ step: 'copy', rows })
       })
     })
     if ((await write(target, place, true)) !== target.name) throw impossible('the move was taken back')

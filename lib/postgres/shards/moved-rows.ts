@@ -33,10 +33,7 @@ export async function deleteRows(
   return rows
 }
 
-interface Part {
-  readonly next?: unknown
-  readonly counts: Readonly<Record<string, number>>
-}
+type Part = { readonly next?: unknown; readonly counts: Readonly<Record<string, number>> }
 
 const RECORD_TABLES = `{${DELETED_TABLES.join()}}`
 
@@ -79,16 +76,14 @@ export function inTransactions(
  * Copies all of an organization's rows. Column order may vary between databases, so columns are listed. Skips generated
  * columns, and also `changed_xid`, since the latest change is now the copy itself.
  *
- * @param onRows receives the number of rows copied so far
- * @returns the number of rows
+ * @param onRows receives the number of rows in each chunk
  */
 export async function copyRows(
   source: Sql,
   sink: Sql,
   id: string,
   onRows: (rows: number) => void,
-): Promise<number> {
-  let rows = 0
+): Promise<void> {
   const tables = await source<{ name: string; columns: string; owner: string }[]>`
     select 'business_api.' || list[place][1] as name, quote_literal(${id}::text) as owner, (
       select string_agg(quote_ident(attname), ', ') from pg_attribute
@@ -99,12 +94,8 @@ export async function copyRows(
     order by place desc`
   for (const { name, columns, owner } of tables) {
     const from = `copy (select ${columns} from ${name} where organization_id = ${owner}) to stdout`
-    await copy(source.unsafe(from), sink.unsafe(`copy ${name} (${columns}) from stdin`), (added) => {
-      rows += added
-      onRows(rows)
-    })
+    await copy(source.unsafe(from), sink.unsafe(`copy ${name} (${columns}) from stdin`), onRows)
   }
-  return rows
 }
 
 async function copy(reading: Copy, writing: Copy, onRows: (rows: number) => void): Promise<void> {

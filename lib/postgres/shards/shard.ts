@@ -1,12 +1,5 @@
 import { SLOTS } from '../../access/slots.ts'
-import {
-  BusinessApiError,
-  MISSING_PRIVILEGE,
-  SCHEMA_MISSING,
-  SCHEMA_OUTDATED,
-  SCHEMA_TOO_NEW,
-  STORE_UNAVAILABLE,
-} from '../../base/errors.ts'
+import { BusinessApiError } from '../../base/errors.ts'
 import { printValue } from '../../base/options.ts'
 import type { Service } from '../../service.ts'
 import type { PostgresStore } from '../store.ts'
@@ -36,14 +29,14 @@ export function readShards(stores: Readonly<Record<string, PostgresStore>>): rea
 }
 
 /** Error codes that are about a shard's database and not about the call. */
-const OF_DATABASES = [STORE_UNAVAILABLE, SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_TOO_NEW, MISSING_PRIVILEGE]
+const OF_DATABASES = /^(store_unavailable|schema_\w+|missing_privilege)$/
 
 /** Adds the shard's name to the error if the shard can't be reached or used. */
 export async function named<Answer>({ name }: Shard, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer
   } catch (error) {
-    if (!(error instanceof BusinessApiError) || !OF_DATABASES.includes(error.code)) throw error
+    if (!(error instanceof BusinessApiError) || !OF_DATABASES.test(error.code)) throw error
     throw new BusinessApiError(error.code, `Shard '${name}': ${error.message}`, { cause: error.cause })
   }
 }

@@ -87,11 +87,11 @@ export function createShardedStore<Own extends Service = Service>(options: {
     }
     try {
       for (const store of stores) ends.push(store.beginRequest?.())
-      return endAll
     } catch (error) {
       endAll()
       throw error
     }
+    return endAll
   }
 
   return {
