@@ -91,7 +91,7 @@ ${page.up && html`<p class="ba-up"><a href="${page.up.href}">${page.up.text}</a>
 <div class="ba-heading"><h1 tabindex="-1">${page.title}${page.badge && html` ${page.badge}`}</h1>${page.acts && html`<div class="ba-acts">${page.acts}</div>`}</div>
 ${page.content}
 </main>
-<p class="ba-status" role="status" data-status data-organization="${access.organizationId}" data-waiting="${t`Sending… This can take up to 10 seconds.`}" data-copied="${t`Copied`}" data-failed="${t`Couldn't reach the server. Your change may have been saved. Check before trying again.`}" data-signed-out="${t`Session expired. Sign in again in another tab, then try again. Your input is kept.`}" data-filtered="${t`List updated`}" data-nothing="${t`No results`}" data-pause="${t`Pause updates`}" data-resume="${t`Resume updates`}"></p>
+<p class="ba-status" role="status" data-status data-organization="${access.organizationId}" data-waiting="${t`Sending… This can take up to 10 seconds.`}" data-copied="${t`Copied`}" data-failed="${t`Couldn't reach the server. Your change may have been saved. Check before trying again.`}" data-signed-out="${t`Session expired. Sign in again in another tab, then try again. Your input is kept.`}" data-filtered="${t`List updated`}" data-nothing="${t`No results`}" data-pause="${t`Pause live updates`}" data-resume="${t`Resume live updates`}"></p>
 </div>`
 }
 

@@ -223,7 +223,7 @@ describe('ten tasks of a new administrator', { skip: missingBrowser, concurrency
     while (subscriber.verified.length < before + 3) await sleep(20)
     await press('Overview')
     await page.getByText('Show as table').click()
-    const table = page.getByRole('table', { name: /^Deliveries created per hour/ })
+    const table = page.getByRole('table', { name: /^Deliveries per hour/ })
     const rates = (await table.getByRole('row').allInnerTexts()).flatMap(
       (row) => /([\d.]+)%/.exec(row)?.[1] ?? [],
     )

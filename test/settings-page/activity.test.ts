@@ -92,14 +92,14 @@ test('the overview shows delivered and failed deliveries by hour and by day, in 
   checkMarkup(day.text, '/')
   assert.match(
     day.text,
-    />Deliveries created per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed<.*viewBox="0 0 96 100"/s,
+    />Deliveries per hour \(UTC\), Nov 9, 13:00 – Nov 10, 13:00: 3 delivered, 1 failed<.*viewBox="0 0 96 100"/s,
   )
   assert.match(
     day.words,
     /Pending deliveries : 0 · Failed deliveries : 5 .*Error rate 25% Failed attempts 1 .*Nov 10, 12:00 3 1 25% Nov 10, 11:00 0 0 – /,
   )
   const week = await under.get('/?activity=7d')
-  assert.match(week.text, />Deliveries created per day \(UTC\), Nov 4, 00:00[^<]*: 4 delivered, 5 failed</)
+  assert.match(week.text, />Deliveries per day \(UTC\), Nov 4, 00:00[^<]*: 4 delivered, 5 failed</)
   assert.match(week.words, /Error rate 55\.6% Failed attempts 5 .*Nov 10 3 1 25% Nov 9 1 4 80%/)
   assert.match(week.text, /href="[^"]*\?activity=7d" aria-current="true"/)
   const month = await under.get('/?activity=30d')

@@ -52,7 +52,7 @@ test('GET /deliveries/:id shows body and attempts in words, newest first', async
   const { words, text } = await under.get(`/deliveries/${under.seeded.failedDelivery}`)
   assert.match(
     words,
-    /Failed .*Error 503 Service Unavailable.*Attempt 1, .*DNS lookup 1 ms, Connect 2 ms.*The queue is full/,
+    /Failed .*Error 503 Service Unavailable Created .* Failed at .*Attempt 1, .*DNS lookup 1 ms, Connect 2 ms.*The queue is full/,
   )
   assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
 })
@@ -202,7 +202,12 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
   assert.match(
     question.words,
-    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the list's filters\./,
+    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the list's filters\. Each is resent with the same event ID\. Deliveries to deleted endpoints can't be resent\. Deliveries to disabled endpoints are skipped again\. Cancel/,
+  )
+  const ofOne = await under.get(`/deliveries/recover?endpoint=${under.seeded.failingEndpoint}`)
+  assert.match(
+    ofOne.words,
+    /Only deliveries to this endpoint\. Each is resent with the same event ID\. Cancel/,
   )
   const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
   assert.equal(status, 200)

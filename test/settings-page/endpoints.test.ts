@@ -218,7 +218,7 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
     ['Changed', ['X-Keep', 'X-Replace', 'X-New']],
   )
   const { words } = await under.get(`/audit?subject=${id}`)
-  assert.match(words, /Updated endpoint “Changed” \(description, headers\) Filter ada@example\.com/)
+  assert.match(words, /Updated endpoint “Changed” \(Description, Custom headers\) Filter ada@example\.com/)
 })
 
 for (const { choice, text, value, fact } of TEXTS) {
@@ -228,6 +228,7 @@ for (const { choice, text, value, fact } of TEXTS) {
     const edit = (given: string) => under.submit(`/endpoints/${id}/edit`, { ...BILLING, [choice]: given })
     const chosen = async () => Reflect.get(await under.settings.endpoints.get(ORGANIZATION, id), choice)
     await edit(` ${text} `)
+    assert.match((await under.get(`/audit?subject=${id}`)).words, /Updated endpoint “Billing” \(Rate limit\)/)
     assert.equal(await chosen(), value)
     assert.ok((await under.get(`/endpoints/${id}`)).words.includes(`${fact} ${text}`))
     const form = (await under.get(`/endpoints/${id}/edit`)).text
@@ -244,7 +245,10 @@ test('POST /endpoints/:id/test shows the result in words, and an eleventh within
   const id = await register(under)
   const { status, words } = await under.post(`/endpoints/${id}/test`, { type: 'invoice.paid' })
   assert.equal(status, 200)
-  assert.match(words, /Couldn't deliver test event \(invoice\.paid\).*Connection refused/)
+  assert.match(
+    words,
+    /Couldn't deliver test event \(invoice\.paid\) Event ID evt_test_\w+ .*Connection refused/,
+  )
   for (let sent = 1; sent < 10; sent++)
     assert.equal((await under.post(`/endpoints/${id}/test`, {})).status, 200)
   const refused = await under.post(`/endpoints/${id}/test`, {})

@@ -133,7 +133,7 @@ test('POST /keys/:id/rotate gives a successor with an overlap, and asks first wi
   assert.equal((await under.post(`/keys/${id}/rotate`, { overlap: '7d' })).status, 409)
 
   const question = await under.submit(`/keys/${old.successorId}/rotate`, { overlap: 'now' })
-  assert.match(question.words, /Requests with the old key of Website are rejected immediately/)
+  assert.match(question.words, /Requests with the current key of Website are rejected immediately/)
   assert.doesNotMatch(question.text, KEY)
   const forced = await under.post(`/keys/${old.successorId}/rotate`, hiddenOf(question))
   assert.match(forced.text, KEY)

@@ -89,8 +89,8 @@ function numbers(
   return figures([
     [t`Error rate`, errorRate(context, totals)],
     [t`Failed attempts`, format.number(failuresOf(totals))],
-    [t`p50 response time`, duration(totals.p50Ms)],
-    [t`p95 response time`, duration(totals.p95Ms)],
+    [t`Median response time`, duration(totals.p50Ms)],
+    [t`95th percentile`, duration(totals.p95Ms)],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys used`, html`<a href="${link('/keys')}">${format.number(apiKeysInUse)}</a>`]
       : null,
@@ -135,7 +135,7 @@ function chart(context: Context, activity: Activity, filter: Readonly<Record<str
   const isByHour = interval === 'hour'
   const { bars } = PERIODS[periodOf(context)]
   const top = scaleOf(series)
-  const title = isByHour ? t`Deliveries created per hour (UTC)` : t`Deliveries created per day (UTC)`
+  const title = isByHour ? t`Deliveries per hour (UTC)` : t`Deliveries per day (UTC)`
   const unit = isByHour ? 'hour' : 'day'
   const nameOf = (at: string): string => format.interval(at, isByHour ? 'dayHour' : 'day')
   const hrefOf = (at: string, state?: string): string =>

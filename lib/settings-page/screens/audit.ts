@@ -9,6 +9,7 @@ import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { buttonLink, empty, pageLinks, quietLink } from '../views/elements.ts'
 import { type Column, table } from '../views/table.ts'
+import { choiceLabel } from './endpoint-wish.ts'
 import { nameOf } from './endpoint-words.ts'
 import { type FilterField, logFilterForm, readFilter } from './filter.ts'
 
@@ -27,7 +28,7 @@ export async function show(context: Context): Promise<ScreenPage> {
     subject !== '' &&
     html`<input type="hidden" name="subject" value="${subject}">
 <p class="ba-lead">${t`Entries for`} ${names.get(subject) ?? html`<code>${subject}</code>`}</p>`
-  const content = html`<p class="ba-lead">${t`All changes to developer settings. Entries are never deleted.`}</p>
+  const content = html`<p class="ba-lead">${t`All changes to developer settings, including test events and resends. Entries are never deleted.`}</p>
 ${logFilterForm(context, '/audit', FIELDS, texts, null, only)}
 ${
   data.length > 0
@@ -173,7 +174,8 @@ function sentence(context: Context, entry: AuditEntry, names: ReadonlyMap<string
 /** Formats an entry's details, which are names and numbers but never secrets. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { type, fields, recovered, events, overlapMs } = details
-  if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
+  if (action === 'endpoint.updated' && Array.isArray(fields))
+    return fields.map((field) => choiceLabel(t, String(field))).join(', ')
   if (action === 'endpoint.test_sent' && typeof type === 'string') return type
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
     return t.count(recovered, '1 delivery', '{0} deliveries')

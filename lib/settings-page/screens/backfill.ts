@@ -18,13 +18,13 @@ const STEP_MAX = 500
 export const backfill = {
   async ask(context: Context): Promise<ScreenPage> {
     const endpoint = await endpointOf(context)
-    return showForm(context, endpoint, offeredFor(endpoint), null)
+    return showForm(context, endpoint, backfillTypes(endpoint), null)
   },
 
   async act(context: Context): Promise<Screen> {
     const { settings, access, form: sent, t, link } = context
     const endpoint = await endpointOf(context)
-    const types = offeredFor(endpoint).filter((type) => textsOf(sent, 'type').includes(type))
+    const types = backfillTypes(endpoint).filter((type) => textsOf(sent, 'type').includes(type))
     if (types.length === 0) {
       const problem = { type: t`Select at least one event` }
       return {
@@ -77,7 +77,8 @@ async function countRecords(
   return Object.values(preview.records).reduce((sum, count) => sum + count, 0)
 }
 
-function offeredFor({ types }: WebhookEndpoint): readonly BackfillType[] {
+/** Returns the types that an endpoint can be sent for existing records. */
+export function backfillTypes({ types }: WebhookEndpoint): readonly BackfillType[] {
   return BACKFILL_TYPES.filter((type) => types?.includes(type) ?? true)
 }
 
@@ -92,7 +93,7 @@ function showForm(
   message: Content,
 ): ScreenPage {
   const { t, link } = context
-  const offered = offeredFor(endpoint)
+  const offered = backfillTypes(endpoint)
   const back = link(`/endpoints/${endpoint.id}`)
   const content = html`${message}
 <p class="ba-lead">${t`Send a .created event for each existing resource. Resources already sent are skipped, and new events are sent first.`}</p>

@@ -34,7 +34,7 @@ export async function show(context: Context): Promise<ScreenPage> {
     mayWrite && response === '' && event === '' && (state === '' || state === 'failed' || state === 'skipped')
   const list = deliveryTable(context, data, endpoints, mayWrite)
   const verbs = { none: t`Resend selected`, ...t.forms(...RESEND) }
-  const content = html`<p class="ba-lead">${t`Every event sent to your endpoints.`}</p>
+  const content = html`<p class="ba-lead">${t`Each delivery sends an event to an endpoint.`}</p>
 ${logFilterForm(context, '/deliveries', FIELDS, texts, endpoints)}
 ${resentNotice(context)}
 ${

@@ -111,7 +111,7 @@ ${liveRegion(
     reason === null ? null : [t`Error`, reasonText(t, reason)],
     dueAt === null ? null : [t`Next attempt`, dueText(context, delivery, endpoint)],
     [t`Created`, format.time(createdAt)],
-    finishedAt === null ? null : [t`Completed`, format.time(finishedAt)],
+    finishedAt === null ? null : [state === 'failed' ? t`Failed at` : t`Completed`, format.time(finishedAt)],
     [
       t`Endpoint`,
       endpoint !== null && access.can('endpoints:read')

@@ -154,7 +154,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
   }
   if (error.code !== INVALID_INPUT || error.cause || error.fields.includes('id')) throw error
   const known: Problems = {
-    url: t`Enter a publicly accessible HTTPS URL on port 443 or 1024 and above`,
+    url: t`Enter a publicly accessible HTTPS URL on port 443, or 1024 or higher`,
     headers: t`Header names must be unique and not reserved; values must be visible ASCII characters`,
     description: t`Enter a valid description`,
     wants: t`Select events from the list`,
@@ -178,7 +178,7 @@ ${form(
   isNew ? { id: wish.id } : {},
   html`${TEXT_FIELDS.map(({ choice: field, label, hint, attributes: all }) =>
     input(
-      { name: field, label: label(t), hint: hint(t), problems },
+      { name: field, label: all.required ? label(t) : t`${label(t)} (optional)`, hint: hint(t), problems },
       { ...all, value: wish.texts[field] ?? '' },
     ),
   )}

@@ -65,7 +65,7 @@ export const secretRotation = {
     const { t, link, newId } = context
     const endpoint = await endpointOf(context)
     const { id } = endpoint
-    const content = html`<p class="ba-lead">${t`A new secret is created now. Both secrets stay valid during the overlap, so you can roll out without downtime: accept a webhook if either signature matches.`}</p>
+    const content = html`<p class="ba-lead">${t`Rotating creates a new secret. Until the current secret expires, each webhook carries two signatures; accept it if either matches.`}</p>
 ${form(
   context,
   link(`/endpoints/${id}/rotate`),

@@ -37,7 +37,7 @@ export const TEXT_FIELDS: readonly TextField[] = [
   },
   {
     choice: 'description',
-    label: (t) => t`Description (optional)`,
+    label: (t) => t`Description`,
     hint: (t) => t`e.g. Billing, Staging`,
     attributes: { autocomplete: 'off' },
     read: (text) => text,
@@ -45,7 +45,7 @@ export const TEXT_FIELDS: readonly TextField[] = [
   },
   {
     choice: 'maxPerSecond',
-    label: (t) => t`Rate limit (optional)`,
+    label: (t) => t`Rate limit`,
     fact: (t) => t`Rate limit (deliveries per second)`,
     hint: (t) => t`Maximum deliveries per second, e.g. 5 or 0.5`,
     attributes: { inputmode: 'decimal', autocomplete: 'off' },
@@ -58,6 +58,17 @@ export const TEXT_FIELDS: readonly TextField[] = [
 /** Formats a setting for its input. */
 export function choiceText(endpoint: Partial<EndpointChoices>, choice: keyof EndpointChoices): string {
   return String(endpoint[choice] ?? '')
+}
+
+/** Returns the form's label of a changed setting; the setting's name if it is unknown. */
+export function choiceLabel(t: Texts, choice: string): string {
+  const field = TEXT_FIELDS.find((each) => each.choice === choice)
+  const others = new Map([
+    ['types', t`Events to send`],
+    ['headers', t`Custom headers`],
+    ['standardWebhooks', t`Standard Webhooks headers`],
+  ])
+  return field?.label(t) ?? others.get(choice) ?? choice
 }
 
 /** Returns the endpoint page's labels and values of these settings. */

@@ -13,6 +13,7 @@ import { buttonForm, form, select } from '../views/form.ts'
 import { activitySection, readActivity } from './activity.ts'
 import { attemptFacts } from './attempt.ts'
 import { lastRotation } from './audit.ts'
+import { backfillTypes } from './backfill.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
 import { DELIVERY_STATES, describeState, noFailedText } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
@@ -104,7 +105,9 @@ ${facts([
     mayWrite && [
       buttonLink(link(`/endpoints/${id}/edit`), t`Edit`),
       buttonLink(link(`/endpoints/${id}/rotate`), t`Rotate secret`),
-      endpoint.state === 'enabled' && buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
+      endpoint.state === 'enabled' &&
+        backfillTypes(endpoint).length > 0 &&
+        buttonLink(link(`/endpoints/${id}/backfill`), t`Backfill`),
     ]
   }${access.can('audit:read') && html`<a href="${link('/audit', { subject: id })}">${t`View audit log`}</a>`}</p>
 ${mayWrite && testForm(context, endpoint)}
@@ -190,7 +193,8 @@ function testNotice(context: Context, result: TestResult): Content {
   const title = result.delivered
     ? t`Test event delivered (${result.type})`
     : t`Couldn't deliver test event (${result.type})`
-  return notice(result.delivered ? 'good' : 'bad', title, attemptFacts(context, result))
+  const id = facts([[t`Event ID`, copyableId(t, t`event ID`, result.eventId)]])
+  return notice(result.delivered ? 'good' : 'bad', title, [id, attemptFacts(context, result)])
 }
 
 function dangerZone({ t, link }: Context, { id, state }: WebhookEndpoint): Content {

@@ -91,7 +91,7 @@ function usageText({ t, format, keyRateLimit }: Context, { rateLimit }: ApiKey, 
   const limit = rateLimit ?? keyRateLimit
   if (limit === null) return '–'
   const used = (resetMs * limit.perSecond) / 1000 / limit.burst
-  return t`${format.percent(Math.min(1, used))} used`
+  return t`${format.percent(Math.min(1, used))} used now`
 }
 
 /** Maximum number of keys in the list, because revoked keys are kept forever. */
@@ -158,7 +158,7 @@ ${form(
   context,
   link(`/keys/${key.id}/rotate`),
   { id: newId('key') },
-  radios({ name: 'overlap', label: t`Expire the old key` }, overlapChoices(t), '24h'),
+  radios({ name: 'overlap', label: t`Expire the current key` }, overlapChoices(t), '24h'),
   html`<button class="ba-button ba-button-main">${t`Rotate API key`}</button>${buttonLink(link(`/keys/${key.id}`), t`Cancel`)}`,
 )}`
     return { title: t`Rotate ${key.name}`, content, up: { href: link(`/keys/${key.id}`), text: key.name } }
@@ -171,8 +171,8 @@ ${form(
     const key = await findGrantable(context)
     if (overlapMs === 0 && textOf(form, 'sure') !== 'yes') {
       return confirmationPage(context, {
-        title: t`Expire the old key immediately?`,
-        consequences: [t`Requests with the old key of ${key.name} are rejected immediately.`],
+        title: t`Expire the current key immediately?`,
+        consequences: [t`Requests with the current key of ${key.name} are rejected immediately.`],
         action: link(`/keys/${key.id}/rotate`),
         back: link(`/keys/${key.id}`),
         verb: t`Rotate now`,

@@ -79,7 +79,7 @@ export function showSecret(
   const call = exampleCall(created, server, settings.service.routes)
   const content = html`${notice('wait', t`Copy it now. You can't view it again.`, html`<p>${t`Store it securely, such as in a secrets manager. Never commit it to source control.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
-${oldKeyExpiresAt !== null && html`<p>${Date.parse(oldKeyExpiresAt) > now ? t`Old key expires` : t`Old key expired`} ${format.time(oldKeyExpiresAt)}</p>`}
+${oldKeyExpiresAt !== null && html`<p>${Date.parse(oldKeyExpiresAt) > now ? t`Previous key expires` : t`Previous key expired`} ${format.time(oldKeyExpiresAt)}</p>`}
 <h2>${t`Make your first request`}</h2>
 ${callCode(t, call, created.key)}
 <p>${buttonLink(link(`/keys/${created.id}`), t`Done`, 'main')}</p>`
@@ -150,9 +150,13 @@ function judge(
 }
 
 function showForm(context: Context, wish: Wish, problems: Problems): ScreenPage {
-  const { t, link, query } = context
+  const { t, link, query, keyRateLimit: limit } = context
   const isRefused = Object.keys(problems).length > 0
   const title = t`Create API key`
+  const ofDefault =
+    limit === null
+      ? t`Leave empty for the default limit.`
+      : t`Leave empty for the default of ${limit.perSecond} requests per second, bursts of ${limit.burst}.`
   const content = html`${problemSummary(t`Couldn't create API key`, problems)}
 ${form(
   context,
@@ -184,7 +188,7 @@ ${fieldset(
   {
     name: 'limit',
     label: t`Rate limit (optional)`,
-    hint: t`Leave empty for the default limit. Your organization's limit also applies.`,
+    hint: `${ofDefault} ${t`Your organization's limit also applies.`}`,
   },
   html`${input({ name: 'perSecond', label: t`Requests per second`, problems }, { inputmode: 'decimal', value: wish.perSecond, autocomplete: 'off' })}
 ${input({ name: 'burst', label: t`Burst (requests)`, problems }, { inputmode: 'numeric', value: wish.burst, autocomplete: 'off' })}`,

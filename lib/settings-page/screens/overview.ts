@@ -92,7 +92,7 @@ function troublesOf(context: Context, { keys, endpoints, activity }: Seen): read
 
 function steps(context: Context, { keys, endpoints }: Seen): Content {
   const { t, link, access, reference, now } = context
-  const curl = `curl ${reference?.().server ?? 'https://api.example.com'}/api/v1/clients \\\n  -H 'Authorization: Bearer …'`
+  const curl = `curl ${reference?.().server ?? 'https://api.example.com'}/api/v1/clients \\\n  -H "Authorization: Bearer $API_KEY"`
   const hasKey = keys.some((key) => endOfKey(key, now) === null)
   const mayKeys = access.can('keys:write')
   const mayEndpoints = access.can('endpoints:write')

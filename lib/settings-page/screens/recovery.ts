@@ -45,9 +45,15 @@ export const recovery = {
           ? t`${DELIVERY_COUNT_MAX} or more failed and skipped deliveries will be resent.`
           : skipped === 0
             ? t.count(failed, '1 failed delivery will be resent.', '{0} failed deliveries will be resent.')
-            : t`${failed} failed and ${skipped} skipped deliveries will be resent.`,
+            : failed === 0
+              ? t.count(
+                  skipped,
+                  '1 skipped delivery will be resent.',
+                  '{0} skipped deliveries will be resent.',
+                )
+              : t`${failed} failed and ${skipped} skipped deliveries will be resent.`,
         ...(isFiltered(texts) ? [scopeText(context, texts)] : []),
-        resendText(context),
+        await resendText(context, texts.endpoint),
       ],
       // With the filter, so reloading the result asks about the same deliveries.
       action: link('/deliveries/recover', texts),
@@ -89,8 +95,20 @@ export const recovery = {
   },
 }
 
-function resendText({ t }: Context): string {
-  return t`Each is resent with the same event ID. Deliveries to deleted endpoints can't be resent, and deliveries to disabled endpoints are skipped again.`
+/** Describes what resending does, and why some deliveries aren't sent. @param endpointId the only endpoint; `undefined` if there may be others */
+async function resendText({ settings, access, t }: Context, endpointId?: string): Promise<string> {
+  const endpoints = (await settings.endpoints.list(access.organizationId)).filter(
+    ({ id }) => endpointId === undefined || id === endpointId,
+  )
+  const isDeleted = endpointId === undefined || endpoints.length === 0
+  return [
+    t`Each is resent with the same event ID.`,
+    isDeleted && t`Deliveries to deleted endpoints can't be resent.`,
+    endpoints.some(({ state }) => state === 'disabled') &&
+      t`Deliveries to disabled endpoints are skipped again.`,
+  ]
+    .filter((text) => text !== false)
+    .join(' ')
 }
 
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
@@ -127,7 +145,7 @@ async function resend(context: Context): Promise<Screen> {
       title: t`Resend selected deliveries?`,
       consequences: [
         t.count(ids.length, '1 delivery will be resent.', '{0} deliveries will be resent.'),
-        resendText(context),
+        await resendText(context),
       ],
       action: link('/deliveries/resend', texts),
       back: link('/deliveries', texts),

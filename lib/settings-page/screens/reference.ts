@@ -84,7 +84,7 @@ function operationTable({ t, link }: Context, caption: string, operations: reado
   }
   const summary: Column<Operation> = { head: t`Summary`, cell: (operation) => operation.summary }
   const scope: Column<Operation> = {
-    head: t`Scope`,
+    head: t`Permission`,
     cell: (operation) => html`<code>${operation.scope}</code>`,
   }
   return table(caption, isWebhooks ? [name, summary] : [name, summary, scope], operations)

@@ -12,7 +12,7 @@ export function verificationCode(t: Texts, headerPrefix: string): Html {
     ['Go', go(header)],
     ['Ruby', ruby(header)],
   ] as const
-  return html`<p class="ba-lead">${t`Use the raw request body; re-serialized JSON won't match the signature. Respond with a 2xx status within 10 seconds.`}</p>
+  return html`<p class="ba-lead">${t`Verify the raw request body, before you parse it. Respond with a 2xx status within 10 seconds.`}</p>
 ${blocks.map(([name, code], index) =>
   index === 0
     ? html`<details open><summary>${name}</summary>${codeBlock(t, code, name)}</details>`
