@@ -98,13 +98,30 @@ function withoutUrl(url: string | null, excerpt: string): string {
     .reduce((text, part) => text.replaceAll(part, '…'), excerpt)
 }
 
-/** Formats JSON; returns any other text as is. */
+/** Matches strings, empty lists and objects, the other punctuation, and white space. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[{]\s*[\]}]|[[\]{},:]|\s+/g
+/** Levels with their own indentation. */
+const INDENTS_MAX = 20
+
+/** Formats JSON, with the numbers as they were sent, even if JavaScript can't hold them; returns any other text as is. */
 export function pretty(body: string): string {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2)
+    JSON.parse(body)
   } catch {
     return body
   }
+  let depth = 0
+  const line = (step: number): string => {
+    depth += step
+    return `\n${'  '.repeat(Math.min(depth, INDENTS_MAX))}`
+  }
+  return body.replace(TOKEN, (token) => {
+    if (token.startsWith('"')) return token
+    if (token === '[' || token === '{') return token + line(1)
+    if (token === ']' || token === '}') return line(-1) + token
+    if (token === ',') return token + line(0)
+    return token === ':' ? ': ' : token.replaceAll(/\s/g, '')
+  })
 }
 
 /** Renders an attempt's result: the response, the duration of each phase and the start of the response body. */
