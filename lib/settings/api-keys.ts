@@ -86,8 +86,6 @@ export interface ApiKeySettings<Scopes extends string = Scope> {
   /**
    * Imports a key from your previous API. The key keeps working, but can't be shown.
    *
-   * A sharded store first checks that no other organization on any shard has the key.
-   *
    * @throws `TypeError` if the service doesn't define `importedKeys`, `BusinessApiError` with code `limit_reached` like
    * `create`, or `already_exists` if the id was used before or any organization has a key with this digest. You can't
    * tell these two apart, and there is no `record`

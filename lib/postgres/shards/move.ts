@@ -3,7 +3,7 @@ import { BusinessApiError, isStoreUnavailable, storeUnavailable, WRONG_SHARD } f
 import { createDatabase, type Database, type RecordDatabase } from '../connection/database.ts'
 import { transactionOn } from '../connection/plain-transaction.ts'
 import { createTransactionDatabase } from '../connection/transaction.ts'
-import { askJson, jsonFor } from '../statements/statement.ts'
+import { jsonFor } from '../statements/statement.ts'
 import { copyRows, deleteRows, inTransactions, makeDays } from './moved-rows.ts'
 import { awaitOthers } from './other-transactions.ts'
 import type { OrganizationPlace } from './shard-place.ts'
@@ -49,14 +49,20 @@ export interface MoveReport {
   readonly untold: readonly string[]
 }
 
-interface Site {
+/** What a shard knew of the organization when the call began. */
+interface SiteEntries {
+  /** The shard of its slot. */
+  readonly ofSlot: string
+  /** Its entries: shard names by version. */
+  readonly names: Readonly<Record<number, string>>
+  /** Whether it has keys or records here, so a mistaken assignment doesn't have to close it. */
+  readonly isKnown: boolean
+}
+
+interface Site extends SiteEntries {
   readonly name: string
   readonly url: string
   readonly database: Database
-  /** The shard of the organization's slot. */
-  readonly ofSlot: string
-  /** The organization's entries when the call began: shard names by version. */
-  readonly names: ReadonlyMap<number, string>
 }
 
 /**
@@ -91,7 +97,7 @@ export async function moveOrganization(
   /** Writes an entry, unless the shard has one with that version. Returns the name in the shard's entry. */
   async function write(site: Site, place: OrganizationPlace, isHere: boolean): Promise<string | undefined> {
     await insertEntry(site.database, place, isHere)
-    return (await readEntries(site)).names.get(place[1])
+    return (await readEntries(site.name, site.database)).names[place[1]]
   }
 
   /** Returns `false` if the database has an entry with that version. */
@@ -115,38 +121,24 @@ export async function moveOrganization(
     return inserted === '1'
   }
 
-  async function readEntries({
-    name,
-    database,
-  }: Pick<Site, 'name' | 'database'>): Promise<Pick<Site, 'ofSlot' | 'names'>> {
-    const found = await askJson<{ name: string; ofSlot: string; names: Record<string, string> } | null>(
-      database,
-      null,
-      (sql, answerTag) => sql`
-        select (
-          select json_build_object('name', name, 'ofSlot', slots[${slotOf(id) + 1}::int], 'names', (
-            select coalesce(json_object_agg(version, name), '{}') from business_api.shard_places
-            where organization_id = ${id}::text
-          ))
-          from business_api.shard_places where organization_id = '' order by version desc limit 1
-        )::text as entries, ${answerTag}`,
-    )
-    if (found === null) throw impossible(`shard '${name}' has not been added yet`)
-    if (found.name !== name) throw impossible(`the database of shard '${name}' is shard '${found.name}'`)
-    const names = Object.entries(found.names).map(([version, shard]) => [Number(version), shard] as const)
-    return { ofSlot: found.ofSlot, names: new Map(names) }
-  }
-
-  /** Returns `true` if an organization has keys or records, so a mistaken assignment doesn't have to close it. */
-  function isKnown({ database }: Site): Promise<boolean> {
-    return jsonFor(
+  async function readEntries(name: string, database: Database): Promise<SiteEntries> {
+    const found = await jsonFor<(SiteEntries & { readonly name: string }) | null>(
       database,
       null,
       (sql) => sql`(
-        exists (select from business_api.api_keys where organization_id = ${id}::text)
-        or exists (select from business_api.businesses where organization_id = ${id}::text)
-      )::text as known`,
+        select json_build_object('name', name, 'ofSlot', slots[${slotOf(id) + 1}::int], 'names', (
+          select coalesce(json_object_agg(version, name), '{}') from business_api.shard_places
+          where organization_id = ${id}::text
+        ), 'isKnown', (
+          exists (select from business_api.api_keys where organization_id = ${id}::text)
+          or exists (select from business_api.businesses where organization_id = ${id}::text)
+        ))
+        from business_api.shard_places where organization_id = '' order by version desc limit 1
+      )::text`,
     )
+    if (found === null) throw impossible(`shard '${name}' has not been added yet`)
+    if (found.name !== name) throw impossible(`the database of shard '${name}' is shard '${found.name}'`)
+    return found
   }
 
   async function tell(place: OrganizationPlace): Promise<void> {
@@ -205,7 +197,7 @@ export async function moveOrganization(
       const database = createDatabase(url, SESSION)
       opened.push(database)
       try {
-        sites.push({ name, url, database, ...(await readEntries({ name, database })) })
+        sites.push({ ...(await readEntries(name, database)), name, url, database })
       } catch (error) {
         if (!isStoreUnavailable(error)) throw error
         untold.push(name)
@@ -215,23 +207,28 @@ export async function moveOrganization(
     // Key lookups query the slot's shard, so it must be updated before anything is deleted.
     const ofSlot = find(sites[0]?.ofSlot ?? '').name
     // If there's no entry, the version is 0. Odd versions are moves in progress.
-    const entries = sites.flatMap(({ names }) => [...names]).filter(([version]) => version % 2 === 0)
-    const [version, from] = entries.reduce((best, each) => (each[0] > best[0] ? each : best), [0, ofSlot])
+    const names: SiteEntries['names'] = Object.assign({ 0: ofSlot }, ...sites.map((site) => site.names))
+    const version = Math.max(
+      ...Object.keys(names)
+        .map(Number)
+        .filter((each) => each % 2 === 0),
+    )
+    const from = names[version] ?? ofSlot
     const settled = [from, version] as const
+    const origin = sites.find(({ name }) => name === from)
     // If two moves begin at once, the origin decides.
-    const ofOrigin = sites.find(({ name }) => name === from)?.names
-    const begun = ofOrigin?.get(version + 1)
+    const begun = origin?.names[version + 1]
     let copied = 0
     if (from !== to) {
       if (begun !== undefined && begun !== to)
         throw impossible(`it is moving to '${begun}': move it there, or back to '${from}'`)
-      if (isNew && (await isKnown(find(from)))) throw impossible(NOT_NEW)
+      if (isNew && origin?.isKnown) throw impossible(NOT_NEW)
       copied = await carry(find(from), target, settled)
       await tell([to, version + 2])
     } else if (begun !== undefined) await takeBack(find(begun), settled)
     else if (version > 0) {
       // Reverting a move was interrupted before its origin was opened again.
-      if ((ofOrigin?.get(version - 1) ?? from) !== from) await write(target, settled, true)
+      if ((origin?.names[version - 1] ?? from) !== from) await write(target, settled, true)
       await tell(settled)
     }
     let deleted = 0
