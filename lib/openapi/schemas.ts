@@ -7,7 +7,7 @@ import {
   toJsonSchemaDefs,
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { hasThreeDecimals, isEmail, isMoment, isStorable } from '../base/fields.ts'
+import { hasThreeDecimals, isEmail, isMoment, isStorable, isUtc } from '../base/fields.ts'
 import type { StandardSchema } from '../base/standard-schema.ts'
 import { exampleOf } from '../resources/example-data.ts'
 
@@ -169,6 +169,7 @@ function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema 
   if (requirement === hasThreeDecimals) return jsonSchema
   // 35 characters allow for nine decimal places in the seconds and an offset.
   if (requirement === isMoment) return { ...jsonSchema, format: 'date-time', maxLength: 35 }
+  if (requirement === isUtc) return { ...jsonSchema, format: 'date-time', maxLength: 24 }
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
   // A format only describes. The pattern says what the API accepts, since validators of formats disagree.
   return requirement === isEmail ? { ...jsonSchema, format: 'email', pattern: EMAIL_PATTERN } : undefined

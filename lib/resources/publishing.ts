@@ -48,7 +48,8 @@ export function checkEvent(
   const checked = own ? checkData(own.data, data) : checkValue(schema as StandardSchema, data)
   if ('faults' in checked) {
     const { faults } = checked
-    const reasons = faults.map((fault) => `${pathOf(fault)} ${fault.requirement}`)
+    // Messages of other libraries may include the value.
+    const reasons = faults.map((fault) => `${pathOf(fault)} ${own ? fault.requirement : fault.rule}`)
     throw invalidEvent(reasons.join('; '), [...new Set(faults.map(pathOf))])
   }
   const { ids, now, traceparent } = context

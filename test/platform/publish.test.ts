@@ -43,6 +43,30 @@ test("publish() removes fields that the type doesn't have", async () => {
   assert.deepEqual(JSON.parse(store.recordedEvents('org_a')[0]?.body ?? '').data, ticket)
 })
 
+test('publish() only accepts times in UTC, as the document says', async () => {
+  const store = createMemoryStore()
+  const { publish } = createPlatform(store)
+  const at = (completedAt: string) =>
+    publish('org_a', 'marketing.provider_sync_completed', {
+      ...{ syncId: 'syn_1', provider: 'ads', records: 0, startedAt: '2026-01-01T00:00:00Z' },
+      completedAt,
+    })
+  for (const time of ['2026-01-01T00:00:00Z', '2024-02-29T23:59:59.999Z', '0001-01-01T00:00:00.000Z'])
+    await at(time)
+  const wrong = [
+    ...['2026-01-01 00:00:00+05', '2026-01-01T00:00:00+0530', '2026-01-01T00:00:00+05:30'],
+    ...['2026-01-01T00:00:00-00', '2026-01-01T00:00:00+00', '2026-01-01 00:00:00Z', '2026-01-01T00:00Z'],
+    ...['2026-02-30T00:00:00Z', '2026-01-01T24:00:00Z', '2026-01-01T00:00:00.1234Z', '2026-01-01', ''],
+  ]
+  for (const time of wrong)
+    await assert.rejects(
+      at(time),
+      { code: 'invalid_event', message: /data\.completedAt must be a time in UTC like 2026-\S+Z$/ },
+      time,
+    )
+  assert.equal(store.recordedEvents('org_a').length, 3)
+})
+
 test("publish() rejects data that doesn't match the schema, naming the field but no value", async () => {
   const store = createMemoryStore()
   const { publish } = createPlatform(store)
