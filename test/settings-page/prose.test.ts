@@ -24,7 +24,7 @@ test('a formatted body has the numbers and texts that were sent, and any other t
     '{\n  "id": 9007199254740993,\n  "total": 1250.000,\n  "max": 1e400,\n  "zero": -0,\n  "list": []\n}',
   )
   for (const text of ['', 'ok', '{"a":1', '[1,]']) assert.equal(pretty(text), text)
-  const deep = '['.repeat(100_000) + ']'.repeat(100_000)
-  assert.ok(pretty(deep).length < 50_000_000)
+  const deep = '['.repeat(10_000) + ']'.repeat(10_000)
+  assert.ok(pretty(deep).length < 1_000_000)
   assert.equal(pretty(deep).replaceAll(/\s/g, ''), deep)
 })
