@@ -1,3 +1,5 @@
+import { shareInstances } from './shared-class.ts'
+
 /** Thrown by a store that's unreachable or doesn't respond in time. The API responds with a 503. */
 export const STORE_UNAVAILABLE = 'store_unavailable'
 
@@ -82,6 +84,10 @@ interface ErrorDetails {
  * option or wrong argument throw a `TypeError` or `RangeError` instead.
  */
 export class BusinessApiError extends Error {
+  static {
+    shareInstances(BusinessApiError, 'BusinessApiError')
+  }
+
   override readonly name = 'BusinessApiError'
   readonly code: ErrorCode
   // Private because logging the error must not expose the record, which may contain a URL with a token.

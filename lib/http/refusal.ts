@@ -1,6 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { BusinessApiError, INVALID_INPUT, isStoreUnavailable } from '../base/errors.ts'
 import { printValue } from '../base/options.ts'
+import { shareInstances } from '../base/shared-class.ts'
 
 /** Maximum error message length in characters. A longer message ends with an ellipsis. */
 export const ERROR_MAX = 1000
@@ -10,6 +11,10 @@ export const ERROR_MAX = 1000
  * can throw it in your own routes, for example `throw new Refusal(409, 'The room is taken')`.
  */
 export class Refusal extends Error {
+  static {
+    shareInstances(Refusal, 'Refusal')
+  }
+
   override readonly name = 'Refusal'
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

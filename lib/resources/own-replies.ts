@@ -2,10 +2,12 @@ import type { ReplyStore } from '../writes/idempotency.ts'
 
 // The argument for a route's `handle`, and the results that aren't plain data.
 
+// Registered symbols, so `page` and `readPage` work even if the host imports them from another copy of this package.
+
 /** A context property that only the library uses. */
-export const STATE = Symbol('state')
+export const STATE: unique symbol = Symbol.for('business-api-kit:state')
 /** A reply property with the body and headers. */
-export const REPLY = Symbol('reply')
+export const REPLY: unique symbol = Symbol.for('business-api-kit:reply')
 
 /** An admitted and validated request, as passed to a route's `handle`. */
 export interface RouteContext<Params = unknown, Query = unknown, Body = unknown> {
