@@ -82,7 +82,7 @@ function localize(time) {
   else time.textContent = at.toLocaleString(lang, { ...minute, hourCycle: 'h23' })
 }
 
-/** Returns `undefined` for a time more than 14 days away, or more than a day in lists. @type {(at: Date, lang: string | undefined, isCell: boolean) => string | undefined} */
+/** Returns `undefined` for a time more than 14 days away, or more than a day ago in lists. @type {(at: Date, lang: string | undefined, isCell: boolean) => string | undefined} */
 function relative(at, lang, isCell) {
   const seconds = (at.getTime() - Date.now()) / 1000
   const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto', style: isCell ? 'narrow' : 'long' })
@@ -90,7 +90,8 @@ function relative(at, lang, isCell) {
   if (size < 60) return format.format(Math.round(seconds), 'second')
   if (size < 3600) return format.format(Math.round(seconds / 60), 'minute')
   if (size < 86_400) return format.format(Math.round(seconds / 3600), 'hour')
-  if (size < 14 * 86_400 && !isCell) return format.format(Math.round(seconds / 86_400), 'day')
+  if (size < 14 * 86_400 && !(isCell && seconds < 0))
+    return format.format(Math.round(seconds / 86_400), 'day')
 }
 
 // --- Copying ---

@@ -100,15 +100,11 @@ async function resendText({ settings, access, t }: Context, endpointId?: string)
   const endpoints = (await settings.endpoints.list(access.organizationId)).filter(
     ({ id }) => endpointId === undefined || id === endpointId,
   )
-  const isDeleted = endpointId === undefined || endpoints.length === 0
-  return [
-    t`Each is resent with the same event ID.`,
-    isDeleted && t`Deliveries to deleted endpoints can't be resent.`,
-    endpoints.some(({ state }) => state === 'disabled') &&
-      t`Deliveries to disabled endpoints are skipped again.`,
-  ]
-    .filter((text) => text !== false)
-    .join(' ')
+  const texts = [t`Each is resent with the same event ID.`]
+  if (endpointId === undefined) texts.push(t`Deliveries to deleted endpoints can't be resent.`)
+  if (endpoints.some(({ state }) => state === 'disabled'))
+    texts.push(t`Deliveries to disabled endpoints are skipped again.`)
+  return texts.join(' ')
 }
 
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
