@@ -3,17 +3,9 @@ import type { ClaimedDelivery } from '../webhooks/claims.ts'
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { EndpointTarget } from '../webhooks/endpoints.ts'
 import type { Database } from './connection/database.ts'
-import {
-  cancelDelivery,
-  countDeliveries,
-  getDelivery,
-  listAttempts,
-  listDeliveries,
-  recoverDeliveries,
-  redeliverEvent,
-} from './delivery-log.ts'
+import { createDeliveryLog } from './delivery-log.ts'
 import { countQueue } from './queue-counts.ts'
-import { continuePurge, purge } from './retention.ts'
+import { createPurges } from './retention.ts'
 import { callFor } from './statements/statement.ts'
 
 /**
@@ -61,39 +53,12 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       if (released !== 0) database.wakeUp.signal()
     },
 
-    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max, false),
-
-    countRecoverable: (organizationId, filter, max) =>
-      countDeliveries(database, organizationId, filter, max, true),
-
-    list: (organizationId, filter, limit, before) =>
-      listDeliveries(database, organizationId, filter, limit, before),
-
-    get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
-
-    listAttempts: (organizationId, deliveryIds) => listAttempts(database, organizationId, deliveryIds),
-
-    async recover(request) {
-      const recovered = await recoverDeliveries(database, request)
-      if (recovered.length > 0) database.wakeUp.signal()
-      return recovered
-    },
-
-    async redeliverEvent(request) {
-      const redelivered = await redeliverEvent(database, request)
-      if (redelivered.outcome === 'sent') database.wakeUp.signal()
-      return redelivered
-    },
-
-    cancel: (request) => cancelDelivery(database, request),
+    ...createDeliveryLog(database),
+    ...createPurges(database),
 
     countQueue: (target) => countQueue(database, target),
 
     readActivity: (request) => readActivity(database, request),
-
-    purge: (request) => purge(database, request),
-
-    continuePurge: (request) => continuePurge(database, request),
 
     watch: (onDue) => database.wakeUp.watch(onDue),
   }

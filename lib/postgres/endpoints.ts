@@ -1,7 +1,7 @@
 import type { EndpointStore, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
-import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
+import { createEndpointSecrets } from './endpoint-secrets.ts'
 import {
   assign,
   before as beforeChange,
@@ -162,8 +162,6 @@ export function createEndpointStore(database: Database): EndpointStore {
             ${answerTag}`,
       ),
 
-    rotateSecret: (request) => rotateSecret(database, request),
-    listSealed: (limit, after) => listSealed(database, after, limit),
-    exchangeSealed: (request) => exchangeSealed(database, request),
+    ...createEndpointSecrets(database),
   }
 }

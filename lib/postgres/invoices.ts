@@ -3,7 +3,7 @@ import { type Invoice, type InvoiceStore, invoiceTable, type OverdueRequest } fr
 import type { Admissions } from './admission/admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { listInvoices } from './invoice-list.ts'
-import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
+import { createPayments, INVOICE_REPRESENTATION } from './payments.ts'
 import { CHANGED_NOW, defineChange, isAllowed, setOf, writeChange } from './statements/change.ts'
 import { afterChange } from './statements/columns.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
@@ -61,15 +61,12 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
       })
     },
 
-    pay: (given) => pay(database, given),
-
     list: (organizationId, filter, limit, before) =>
       listInvoices(database, READS.record, organizationId, filter, limit, before),
 
     get: (organizationId, id) => getRecord(database, READS.record, organizationId, id),
 
-    listPayments: (organizationId, invoiceId, limit, before) =>
-      listPayments(database, organizationId, invoiceId, limit, before),
+    ...createPayments(database),
 
     markOverdue: (request) => markOverdue(database, request),
   }

@@ -1,12 +1,5 @@
 import { columnsOf } from '../resources/columns.ts'
-import {
-  invoiceTable,
-  type PaidInvoice,
-  type Payment,
-  type PaymentRefusal,
-  type Settlement,
-} from '../resources/invoices.ts'
-import type { Change, ChangeOutcome } from '../writes/change.ts'
+import { type InvoiceStore, invoiceTable, type Payment } from '../resources/invoices.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, writeChange } from './statements/change.ts'
 import { namesOf, represent } from './statements/columns.ts'
@@ -134,62 +127,54 @@ const PAY = defineChange<PaymentValues>({
   )`,
 })
 
-/**
- * Adds or reverses a payment, using numeric throughout. This is a no-op if the payment already exists because an
- * earlier attempt's result was lost. If the earlier attempt commits only now, this one violates the payment's key and
- * is retried.
- */
-export function pay(
-  database: RecordDatabase,
-  given: Change<Settlement>,
-): Promise<ChangeOutcome<PaidInvoice, PaymentRefusal>> {
-  const { payment, settledStatus, unsettledStatus, settledEvents, reverses } = given.set
-  return writeChange(database, given, PAY, {
-    paymentId: payment.id,
-    amount: payment.amount,
-    receivedAt: payment.receivedAt,
-    reversedId: reverses?.paymentId ?? null,
-    entry: reverses ? JSON.stringify(reverses.entry) : null,
-    settledStatus,
-    unsettledStatus: JSON.stringify(unsettledStatus),
-    settledEvents: eventsOf(settledEvents),
-  })
-}
+/** Creates the payment methods of a PostgreSQL store. */
+export function createPayments(database: RecordDatabase): Pick<InvoiceStore, 'pay' | 'listPayments'> {
+  return {
+    // Uses numeric throughout. This is a no-op if the payment already exists because an earlier attempt's result was lost.
+    // If the earlier attempt commits only now, this one violates the payment's key and is retried.
+    pay(given) {
+      const { payment, settledStatus, unsettledStatus, settledEvents, reverses } = given.set
+      return writeChange(database, given, PAY, {
+        paymentId: payment.id,
+        amount: payment.amount,
+        receivedAt: payment.receivedAt,
+        reversedId: reverses?.paymentId ?? null,
+        entry: reverses ? JSON.stringify(reverses.entry) : null,
+        settledStatus,
+        unsettledStatus: JSON.stringify(unsettledStatus),
+        settledEvents: eventsOf(settledEvents),
+      })
+    },
 
-/** Lists an invoice's latest payments. See `InvoiceStore.listPayments`. */
-export function listPayments(
-  database: RecordDatabase,
-  organizationId: string,
-  invoiceId: string,
-  limit: number,
-  before: string | null,
-): Promise<readonly Payment[] | null> {
-  return jsonFor(database, organizationId, (sql) => {
-    const page = sql`
-      select payment.* from business_api.payments payment
-      where payment.organization_id = ${organizationId}::text ${atValue(sql, sql`payment.invoice_id`, invoiceId)}
-        ${before === null ? sql`` : sql`and (payment.invoice_id, payment.id) < (${invoiceId}::text, ${before}::text)`}
-      order by payment.invoice_id desc, payment.id desc
-      limit ${literalLimit(sql, limit)}`
-    const representation = paymentRepresentation({
-      id: 'payment.id',
-      amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
-      receivedAt: 'payment.received_at',
-      reversedBy: 'payment.reversed_by',
-    })
-    return sql`(
-      select (
-        select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']'
-        from (
-          select ${sql.unsafe(representation)} as representation from (${page}) as payment
-          order by payment.id desc
-          limit (select ${limit}::int)
-        ) as listed
-      )
-      from business_api.invoices invoice
-      where invoice.organization_id = ${organizationId}::text and invoice.id = ${invoiceId}::text
-    )`
-  })
+    listPayments(organizationId, invoiceId, limit, before) {
+      return jsonFor(database, organizationId, (sql) => {
+        const page = sql`
+          select payment.* from business_api.payments payment
+          where payment.organization_id = ${organizationId}::text ${atValue(sql, sql`payment.invoice_id`, invoiceId)}
+            ${before === null ? sql`` : sql`and (payment.invoice_id, payment.id) < (${invoiceId}::text, ${before}::text)`}
+          order by payment.invoice_id desc, payment.id desc
+          limit ${literalLimit(sql, limit)}`
+        const representation = paymentRepresentation({
+          id: 'payment.id',
+          amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
+          receivedAt: 'payment.received_at',
+          reversedBy: 'payment.reversed_by',
+        })
+        return sql`(
+          select (
+            select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']'
+            from (
+              select ${sql.unsafe(representation)} as representation from (${page}) as payment
+              order by payment.id desc
+              limit (select ${limit}::int)
+            ) as listed
+          )
+          from business_api.invoices invoice
+          where invoice.organization_id = ${organizationId}::text and invoice.id = ${invoiceId}::text
+        )`
+      })
+    },
+  }
 }
 
 function paymentRepresentation({ id, amount, receivedAt, reversedBy = 'null::text' }: Payment): string {

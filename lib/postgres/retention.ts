@@ -1,34 +1,26 @@
-import type {
-  PurgeReport,
-  PurgeRequest,
-  SharedPurgeReport,
-  SharedPurgeRequest,
-} from '../webhooks/deliveries.ts'
+import type { DeliveryStore, PurgeReport } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 import { callFor, jsonFor } from './statements/statement.ts'
 
 // The parts of a purge are SQL functions. See sql/50-retention.sql and sql/51-dropped-days.sql.
 
-/** Deletes a batch of old rows. See `DeliveryStore.purge`. */
-export async function purge(
-  database: Database,
-  { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
-): Promise<PurgeReport> {
-  const call = 'purge_part(float8, jsonb, int, boolean, jsonb)'
-  const values = [eventsAfterMs, cursor ?? '{}', limit, 'true', entry ? JSON.stringify(entry) : null]
-  const { cursor: next, isDone, ...counts } = await callFor<PurgedPart>(database, null, call, ...values)
-  return { ...counts, next: isDone ? null : JSON.stringify(next) }
+/** Creates the purges of a PostgreSQL store. */
+export function createPurges(database: Database): Pick<DeliveryStore, 'purge' | 'continuePurge'> {
+  return {
+    async purge({ eventsAfterMs, limit, cursor = null, entry }) {
+      const call = 'purge_part(float8, jsonb, int, boolean, jsonb)'
+      const values = [eventsAfterMs, cursor ?? '{}', limit, 'true', entry ? JSON.stringify(entry) : null]
+      const { cursor: next, isDone, ...counts } = await callFor<PurgedPart>(database, null, call, ...values)
+      return { ...counts, next: isDone ? null : JSON.stringify(next) }
+    },
+
+    continuePurge({ eventsAfterMs, limit, share }) {
+      return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
+    },
+  }
 }
 
 type PurgedPart = Omit<PurgeReport, 'next'> & { readonly cursor: object; readonly isDone: boolean }
-
-/** Continues the purge that all processes share. See `DeliveryStore.continuePurge`. */
-export function continuePurge(
-  database: Database,
-  { eventsAfterMs, limit, share }: SharedPurgeRequest,
-): Promise<SharedPurgeReport> {
-  return callFor(database, null, 'continue_purge(float8, int, float8)', eventsAfterMs, limit, share)
-}
 
 /** The progress of the delivery loops' purge. */
 export interface RetentionState {

@@ -3,9 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Fragment, ISql, Sql } from 'postgres'
 import type { Database } from '../../lib/postgres/connection/database.ts'
 import { createDeliveryStore } from '../../lib/postgres/deliveries.ts'
-import { listDeliveries, recoverDeliveries } from '../../lib/postgres/delivery-log.ts'
-import { continuePurge, purge } from '../../lib/postgres/retention.ts'
-import type { DeliveryFilter, DeliveryState } from '../../lib/webhooks/deliveries.ts'
+import type { DeliveryFilter, DeliveryState, PurgeReport } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
@@ -77,7 +75,8 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
       }
       return answer as string[]
     }
-    await work({ row, rowFor: (_, build) => row(build) } as Database)
+    const wakeUp = { signal() {} }
+    await work({ row, rowFor: (_, build) => row(build), wakeUp } as Database)
     throw rolledBack
   })
   await measured.catch((error: unknown) => {
@@ -138,7 +137,7 @@ describe('a part of a purge', () => {
   test('reads as much with ten times as many deliveries', async () => {
     const request = { eventsAfterMs: RETENTION_MS, limit: 500 }
     const readings = await measureAll(async (database) =>
-      assert.equal((await purge(database, request)).events, 500),
+      assert.equal((await createDeliveryStore(database).purge(request)).events, 500),
     )
     assertAlike(readings, 60_000)
   })
@@ -146,14 +145,14 @@ describe('a part of a purge', () => {
   test('that drops a day reads no rows of that day', async () => {
     const request = { eventsAfterMs: RETENTION_MS, limit: 500, share: 1 }
     const readings = await measureAll(async (database) =>
-      assert.equal((await continuePurge(database, request)).days, 1),
+      assert.equal((await createDeliveryStore(database).continuePurge(request)).days, 1),
     )
     assertAlike(readings, 20_000)
   })
 
   test('that finds nothing reads next to nothing', async () => {
     const request = { eventsAfterMs: 50 * DAY_MS, limit: 1000, share: 1 }
-    assertAlike(await measureAll((database) => continuePurge(database, request)), 6000)
+    assertAlike(await measureAll((database) => createDeliveryStore(database).continuePurge(request)), 6000)
   })
 
   test('scans past events that must be kept, part by part, and reads each of them once', async () => {
@@ -164,10 +163,10 @@ describe('a part of a purge', () => {
     }
     const request = { eventsAfterMs: RETENTION_MS, limit: 1000 }
     const readings = await measureAll(async (database) => {
-      let report: Awaited<ReturnType<typeof purge>> = { events: 0, idempotencyKeys: 0, next: null }
+      let report: PurgeReport = { events: 0, idempotencyKeys: 0, next: null }
       let parts = 0
       for (; report.events === 0 && parts < 6; parts++) {
-        report = await purge(database, { ...request, cursor: report.next })
+        report = await createDeliveryStore(database).purge({ ...request, cursor: report.next })
       }
       assert.ok(report.events > 0, `${parts} parts purged nothing`)
       assert.ok(parts > 1, 'the first part did not stop at its bound')
@@ -219,7 +218,9 @@ describe('the delivery log', () => {
 
   async function assertViews(some: readonly DeliveryFilter[]): Promise<void> {
     for (const view of some) {
-      const readings = await measureAll((database) => listDeliveries(database, ORGANIZATION, view, 51, null))
+      const readings = await measureAll((database) =>
+        createDeliveryStore(database).list(ORGANIZATION, view, 51, null),
+      )
       assertAlike(readings, 3000)
     }
   }
@@ -231,7 +232,10 @@ describe('the delivery log', () => {
     const request = { organizationId: ORGANIZATION, limit: 1000, entry: newEntry() }
     const readings = await measureAll(async (database) => {
       const filter = { states: failed, until: ago(1) }
-      assert.deepEqual(await recoverDeliveries(database, { ...request, ids: ['dlv_none'], filter }), [])
+      assert.deepEqual(
+        await createDeliveryStore(database).recover({ ...request, ids: ['dlv_none'], filter }),
+        [],
+      )
     })
     assertAlike(readings, 600)
   })
@@ -244,15 +248,18 @@ describe('the delivery log', () => {
     }
     const request = { organizationId: ORGANIZATION, limit: 1, entry: newEntry() }
     const readings = await measureAll(async (database) => {
-      const [{ id } = { id: '' }] = await listDeliveries(
-        database,
+      const [{ id } = { id: '' }] = await createDeliveryStore(database).list(
         ORGANIZATION,
         { states: ['pending'] },
         1,
         null,
       )
       assert.deepEqual(
-        await recoverDeliveries(database, { ...request, ids: [id], filter: { states: ['pending'] } }),
+        await createDeliveryStore(database).recover({
+          ...request,
+          ids: [id],
+          filter: { states: ['pending'] },
+        }),
         [id],
       )
     })
