@@ -10,6 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ageEvents } from '../_days.ts'
 import { everyDelivery } from '../_deliveries.ts'
 import { type Environment, type Program, startSource } from '../examples/_program.ts'
+import { until } from '../faults/_fixture.ts'
 import { startProxy } from '../faults/_proxy.ts'
 import { type Receiver, startReceiver } from '../sender/_receiver.ts'
 import { cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
@@ -60,16 +61,11 @@ async function readDeliveries(): Promise<{ state: string; attempts: number }[]> 
   return rows.map((row) => ({ ...row }))
 }
 
-/**
- * Resolves when this many processes are listening for events, which means that they deliver and aren't stopping yet.
- */
+/** Resolves when this many processes are listening for events, which means that they deliver and aren't stopping yet. */
 async function listeners(count: number): Promise<void> {
   const listening = () => sql`
     select from pg_stat_activity where datname = current_database() and query = 'listen business_api_deliveries'`
-  const deadline = Date.now() + 10_000
-  while ((await listening()).length !== count) {
-    assert.ok(Date.now() < deadline, `${count} should be listening within 10 s`)
-  }
+  await until(`${count} processes listen`, async () => (await listening()).length === count, 30_000)
 }
 
 /** Starts the command in a separate process and waits until it says that it's delivering. */
