@@ -31,11 +31,6 @@ export function isAsFineAs(amount: number, decimals: number): boolean {
   return Number(amount.toFixed(Math.min(3, decimals))) === amount
 }
 
-/** Returns how many decimal places a decimal string has. */
-export function decimalsOf(decimal: string): number {
-  return decimal.split('.')[1]?.length ?? 0
-}
-
 /** Returns `true` if a decimal string is negative. */
 export function isNegative(decimal: string): boolean {
   return decimal.startsWith('-')
