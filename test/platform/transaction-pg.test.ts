@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import pg from 'pg'
-import { pgTransaction } from '../../lib/postgres.ts'
+import { drizzleTransaction, kyselyTransaction, pgTransaction } from '../../lib/postgres.ts'
 import { openPostgres } from './_platform.ts'
 import { type HostDriver, testTransactions } from './_transactions.ts'
 
@@ -67,6 +67,39 @@ test('pgTransaction() rejects a pool, even at compile time, and a client without
   } finally {
     client.release()
   }
+})
+
+test('a call that was not awaited before the commit is rejected, instead of being committed by itself', async () => {
+  const { platform, organizationId, everything } = await opened.newHost()
+  const before = await everything()
+  const kept = await driver.begin(async (tx) => platform.using(tx))
+  await assert.rejects(kept.clients.create(organizationId, { name: 'Atlas' }), {
+    name: 'TypeError',
+    message: /is in no transaction: send begin first, and await each call before commit$/,
+  })
+  assert.deepEqual(await everything(), before)
+})
+
+test('a call in a read-only transaction says why it cannot continue', async () => {
+  const { platform, organizationId } = await opened.newHost()
+  const transaction = driver.begin(async (tx, query) => {
+    await query('set transaction read only')
+    await platform.using(tx).clients.create(organizationId, { name: 'Atlas' })
+  })
+  await assert.rejects(transaction, {
+    code: 'store_unavailable',
+    message: /^Cannot continue the transaction because the server is read-only/,
+  })
+})
+
+test('drizzleTransaction() and kyselyTransaction() reject a missing second argument', () => {
+  const [execute, rollback] = [() => [], () => {}]
+  assert.throws(
+    () => Reflect.apply(drizzleTransaction, undefined, [{ execute, rollback }]),
+    /sql of drizzle-orm$/,
+  )
+  const kysely = { executeQuery: execute, isTransaction: true }
+  assert.throws(() => Reflect.apply(kyselyTransaction, undefined, [kysely]), /CompiledQuery of kysely$/)
 })
 
 test("using() rejects a client or pool of pg that wasn't wrapped by a helper", async () => {

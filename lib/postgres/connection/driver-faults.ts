@@ -89,9 +89,9 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** Creates the error for a statement that couldn't be executed. The message contains a reason but no details. */
-export function unavailable(error: unknown): BusinessApiError {
+export function unavailable(error: unknown, action = 'run a statement'): BusinessApiError {
   const reason = REASONS[codeOf(error)]
-  if (reason !== undefined) return storeUnavailable(`Cannot run a statement because ${reason}`, error)
+  if (reason !== undefined) return storeUnavailable(`Cannot ${action} because ${reason}`, error)
   const fault = connectionFault(error)
   return storeUnavailable(`Cannot reach PostgreSQL${fault === null ? '' : `: ${fault}`}`, error)
 }

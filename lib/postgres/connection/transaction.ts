@@ -1,5 +1,4 @@
 import type { TransactionSql } from 'postgres'
-import { storeUnavailable } from '../../base/errors.ts'
 import { isSqlTransaction, type SqlRow, type SqlTransaction } from '../drivers/sql-transaction.ts'
 import type { ExplainError } from '../schema/schema-fault.ts'
 import {
@@ -11,7 +10,7 @@ import {
   toText,
   withTagColumn,
 } from './database.ts'
-import { driverError, isConflict, isParentGone, isUnavailable } from './driver-faults.ts'
+import { driverError, isConflict, isParentGone, isUnavailable, unavailable } from './driver-faults.ts'
 import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
@@ -46,7 +45,7 @@ export function createTransactionDatabase(
     } catch (thrown) {
       const error = driverError(thrown)
       if (!isUnavailable(error) && (!isConflict(error) || isParentGone(error))) throw await explain(error)
-      throw storeUnavailable('Cannot continue the transaction', error)
+      throw unavailable(error, 'continue the transaction')
     }
   }
 

@@ -26,6 +26,7 @@ export function drizzleTransaction(transaction: DrizzleTransaction, sql: Drizzle
   if (typeof transaction?.execute !== 'function' || typeof transaction.rollback !== 'function') {
     throw unusable("it is not the argument of the callback of Drizzle's db.transaction(…)")
   }
+  if (typeof sql !== 'function') throw unusable('the second argument is not the sql of drizzle-orm')
   return {
     async query(text, parameters) {
       const { strings, positions } = splitText(text)

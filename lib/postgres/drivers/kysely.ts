@@ -31,6 +31,8 @@ export function kyselyTransaction(
   if (typeof transaction?.executeQuery !== 'function' || !transaction.isTransaction) {
     throw unusable("it is not the argument of the callback of Kysely's db.transaction().execute(…)")
   }
+  if (typeof compiledQuery?.raw !== 'function')
+    throw unusable('the second argument is not the CompiledQuery of kysely')
   return {
     async query(text, parameters) {
       const query = compiledQuery.raw(text, [...parameters])

@@ -35,12 +35,17 @@ export function pgTransaction(client: PgClient): SqlTransaction {
   if (typeof client?.query !== 'function' || typeof client.escapeIdentifier !== 'function') {
     throw unusable('it is not a client of pg: pass the client of pool.connect() after sending begin')
   }
-  // Requires pg 8.20.
-  if (Reflect.get(client, 'getTransactionStatus')?.call(client) === 'I') {
-    throw unusable('the client of pg is in no transaction: send begin first')
+  const rejectIdle = (): void => {
+    // Requires pg 8.20.
+    if (Reflect.get(client, 'getTransactionStatus')?.call(client) !== 'I') return
+    throw unusable(
+      'the client of pg is in no transaction: send begin first, and await each call before commit',
+    )
   }
+  rejectIdle()
   return {
     async query(text, parameters) {
+      rejectIdle()
       const { rows } = await client.query({ text, values: [...parameters], rowMode: 'array', types: TYPES })
       return rows
     },
