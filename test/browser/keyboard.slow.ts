@@ -228,8 +228,11 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await press(page, link(`/deliveries/${failedDelivery}`))
     await page.waitForURL(`**${failedDelivery}`)
     await press(page, 'summary', 'Space')
-    await press(page, button(`/deliveries/${failedDelivery}/redeliver`))
+    // With the list's filter, to which the page leads back.
+    await press(page, `form[action*="/${failedDelivery}/redeliver?"] button`)
     await says('Resend queued')
+    await press(page, '.ba-up a')
+    await page.waitForURL('**/deliveries?state=failed&type=client.created&period=custom')
     await page.goto(`${stage.host.base}/deliveries/${pendingDelivery}`)
     await answer(
       link(`/deliveries/${pendingDelivery}/cancel`),
