@@ -69,7 +69,24 @@ test('pgTransaction() rejects a pool, even at compile time, and a client without
   }
 })
 
-test('a call that was not awaited before the commit is rejected, instead of being committed by itself', async () => {
+test('a call that was not awaited before commit or rollback is rejected, instead of being committed by itself', async () => {
+  const { platform, organizationId, everything } = await opened.newHost()
+  const before = await everything()
+  for (const end of ['commit', 'rollback']) {
+    const client = await pool().connect()
+    try {
+      await client.query('begin')
+      const call = platform.using(pgTransaction(client)).clients.create(organizationId, { name: 'Atlas' })
+      const message = /is in no transaction: send begin first, and await each call before commit$/
+      await Promise.all([assert.rejects(call, { name: 'TypeError', message }, end), client.query(end)])
+    } finally {
+      client.release()
+    }
+  }
+  assert.deepEqual(await everything(), before)
+})
+
+test('a call after the commit is rejected, instead of being committed by itself', async () => {
   const { platform, organizationId, everything } = await opened.newHost()
   const before = await everything()
   const kept = await driver.begin(async (tx) => platform.using(tx))

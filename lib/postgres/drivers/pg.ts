@@ -45,8 +45,12 @@ export function pgTransaction(client: PgClient): SqlTransaction {
   rejectIdle()
   return {
     async query(text, parameters) {
+      const send = (statement: string, values: unknown[]) =>
+        client.query({ text: statement, values, rowMode: 'array', types: TYPES })
+      // pg queues statements, and the host may just have sent commit. An empty statement waits for these.
+      if (Reflect.get(client, 'readyForQuery') === false) await send('', [])
       rejectIdle()
-      const { rows } = await client.query({ text, values: [...parameters], rowMode: 'array', types: TYPES })
+      const { rows } = await send(text, [...parameters])
       return rows
     },
   }
