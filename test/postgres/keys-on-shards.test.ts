@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, type TestContext, test } from 'node:test'
+import type { Sql } from 'postgres'
 import { digestApiKey, generateApiKey, readApiKey } from '../../lib/access/api-keys.ts'
 import { slotOf } from '../../lib/access/slots.ts'
 import { type BusinessApi, createBusinessApi } from '../../lib/index.ts'
@@ -8,6 +9,7 @@ import { createPostgresStore, createShardedStore, type PostgresStore } from '../
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { makeOlderKey } from '../_older-key.ts'
 import { named } from '../_service.ts'
+import { until } from '../faults/_fixture.ts'
 import { createTestShards, NAMES, organizationOn, type TestShards } from '../store/_shards.ts'
 
 type Name = (typeof NAMES)[number]
@@ -251,10 +253,15 @@ test('an import waits for an import in another process only as long as a stateme
   const { store, settings } = startProcess(t)
   const key = generateApiKey('bapi', slotOf(organizationOn('c')))
   const given = { digest: digestApiKey(key), prefix: 'old_', lastFour: key.slice(-4), ...NEW }
-  const { store: locking } = await store.shardOf(given.digest)
+  const { name, store: locking } = await store.shardOf(given.digest)
   const release = await locking.hold(given.digest)
   const waiting = settings.apiKeys.import(organizationOn('a', 7), given)
   await assert.rejects(waiting, { code: 'store_unavailable', message: /^Shard '[abc]': .* within 5000 ms$/ })
+  // The server doesn't notice a closed connection while the session waits for a lock.
+  const sql = shards.sqlsByName[NAMES.indexOf(name as Name)] as Sql
+  const waitingSessions = () => sql`
+    select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`
+  await until('the session has ended', async () => (await waitingSessions()).length === 0, 3000)
   release()
   assert.equal((await settings.apiKeys.import(organizationOn('a', 7), given)).lastFour, key.slice(-4))
 })

@@ -261,9 +261,13 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   function hold(name: string): Promise<() => void> {
     return new Promise((resolve, reject) => {
       inTransaction(source, 'read committed', async (sql) => {
+        // While it waits, the server doesn't notice that the connection was closed.
+        await sql.unsafe(`set local lock_timeout = ${statementTimeoutMs + HOLD_EXTRA_MS}`)
         const lock = sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`
         await withDeadline(lock, statementTimeoutMs, () => {
-          throw storeUnavailable(`Cannot take the lock ${name} within ${statementTimeoutMs} ms`)
+          throw storeUnavailable(
+            `Cannot take a lock because another process did not release it within ${statementTimeoutMs} ms`,
+          )
         })
         await new Promise<void>((release) => resolve(release))
       }).catch((error) => reject(isUnavailable(error) ? unavailable(error) : error))
@@ -326,6 +330,9 @@ const UNLIMITED = Number.POSITIVE_INFINITY
 
 /** Default timeout for closing a store in ms, longer than an unobstructed request takes. */
 const CLOSE_MS = 4000
+
+/** How much longer than the caller the server waits for a lock of `hold`, in ms. */
+const HOLD_EXTRA_MS = 1000
 
 /** Maximum delay after a conflict, in ms. Random, so conflicting statements don't collide again. */
 const CONFLICT_PAUSE_MAX_MS = 20

@@ -4,8 +4,8 @@ import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 
 /**
- * Runs `work` in a transaction of any duration on its own connection, which never reconnects. Closing the connection is how it's rolled
- * back, which also works during a COPY. The server is one that `target_session_attrs` allows.
+ * Runs `work` in a transaction of any duration on its own connection, which never reconnects. Closing the connection is
+ * how it's rolled back, which also works during a COPY. The server is one that `target_session_attrs` allows.
  *
  * We don't use the driver's `begin` because postgres.js 3.4.9 would send the rollback of a lost connection to a socket
  * that no longer exists, and that throws outside of any promise.
