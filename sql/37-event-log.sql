@@ -78,22 +78,27 @@ end
 $$;
 select business_api.forbid_plans('events_of_subject');
 
--- Finds the events of a record by its ID or, for an invoice or proposal, its number, in no particular order. Each number
--- is looked up as in next_number. Has no settings so that it's inlined.
+-- Returns the IDs that a text may stand for: itself, and those of the invoice and proposal with this number, which is
+-- looked up as in next_number. Has no settings so that it's inlined.
+create function business_api.record_ids(organization_id text, id_or_number text) returns setof text
+language sql stable
+as $$
+  select $2 collate "C"
+  union (
+    select i.id from business_api.invoices i
+     where i.organization_id = $1 and i.number >= $2 and i.number <= $2 order by i.number limit 1
+  ) union (
+    select p.id from business_api.proposals p
+     where p.organization_id = $1 and p.number >= $2 and p.number <= $2 order by p.number limit 1
+  )
+$$;
+
+-- Finds the events of a record by its ID or number, in no particular order. Has no settings so that it's inlined.
 create function business_api.events_of_record(organization_id text, id_or_number text) returns setof business_api.events
 language sql stable
 as $$
   select event.*
-    from (
-      select $2 collate "C" as id
-      union (
-        select i.id from business_api.invoices i
-         where i.organization_id = $1 and i.number >= $2 and i.number <= $2 order by i.number limit 1
-      ) union (
-        select p.id from business_api.proposals p
-         where p.organization_id = $1 and p.number >= $2 and p.number <= $2 order by p.number limit 1
-      )
-    ) as subject
+    from business_api.record_ids($1, $2) as subject (id)
     cross join lateral business_api.events_of_subject($1, subject.id) as event
 $$;
 

@@ -13,17 +13,19 @@ as $$
 #variable_conflict use_column
 declare
   f business_api.delivery_filter := jsonb_populate_record(null::business_api.delivery_filter, filter);
+  subject_ids text[];
   locked text[];
   is_repeat boolean;
   taken text[];
 begin
   if f."subjectId" is not null then
+    subject_ids := array(select r.id from business_api.record_ids($1, f."subjectId") as r (id));
     -- A delivery's ID is its event's delivery_prefix followed by five digits.
     ids := array(
       select w.id from unnest(ids) as w (id)
        where exists (
          select 1 from business_api.events e
-          where e.organization_id = $1 and e.subject_id = f."subjectId" and e.delivery_prefix = left(w.id, -5)
+          where e.organization_id = $1 and e.subject_id = any (subject_ids) and e.delivery_prefix = left(w.id, -5)
        )
     );
   end if;

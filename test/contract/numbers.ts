@@ -6,6 +6,7 @@ import type { ProposalRecord } from '../../lib/resources/proposals.ts'
 import type { KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
 import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { placeholder } from '../../lib/writes/placeholders.ts'
+import { newEntry } from './audit-entry.ts'
 import { dataOf, invoiceItem, verbs } from './changing.ts'
 import { createPublisher, deliveriesOf } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
@@ -331,6 +332,13 @@ function testSearch(harness: StoreHarness, numbered: Numbered): void {
       assert.deepEqual(new Set(deliveries.map(({ eventId }) => eventId)), new Set([own.id, about.id]))
       assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 10), 2)
     }
+    const ids = (await deliveriesOf(tenant)).map((delivery) => delivery.id)
+    for (const deliveryId of ids)
+      await tenant.store.deliveries.cancel({ organizationId: tenant.id, deliveryId, entry: newEntry() })
+    const recovery = { organizationId: tenant.id, ids, filter: { subjectId: number }, limit: 10 }
+    const recovered = await tenant.store.deliveries.recover({ ...recovery, entry: newEntry() })
+    const found = (await deliveriesOf(tenant, { subjectId: number })).map((delivery) => delivery.id)
+    assert.deepEqual([found.length, recovered.toSorted()], [2, found.toSorted()])
     const theirs = await other.store.eventLog.list(other.id, { subjectId: number }, 10, null)
     assert.deepEqual(theirs.events, [])
   })
