@@ -109,6 +109,23 @@ test('a call in a read-only transaction says why it cannot continue', async () =
   })
 })
 
+test('a call that conflicts with another transaction says so, and not that it was sent again', async () => {
+  const { platform, organizationId } = await opened.newHost()
+  const { id: businessId } = await platform.businesses.create(organizationId, { name: 'Atlas' })
+  const update = (calls: Pick<typeof platform, 'businesses'>, city: string) =>
+    calls.businesses.update(organizationId, { businessId, city })
+  const transaction = driver.begin(async (tx, query) => {
+    await query('set transaction isolation level repeatable read')
+    await query('select from business_api.businesses')
+    await update(platform, 'Amman')
+    await update(platform.using(tx), 'Beirut')
+  })
+  await assert.rejects(transaction, {
+    code: 'store_unavailable',
+    message: 'Cannot continue the transaction because other transactions changed the same records',
+  })
+})
+
 test('drizzleTransaction() and kyselyTransaction() reject a missing second argument', () => {
   const [execute, rollback] = [() => [], () => {}]
   assert.throws(

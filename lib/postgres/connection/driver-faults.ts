@@ -75,12 +75,12 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Human-readable reasons for PostgreSQL's error codes. */
 const REASONS: Readonly<Record<string, string>> = {
-  '40001': 'other transactions changed the same records again and again',
+  '40001': 'other transactions changed the same records',
   '40P01': 'the statement and another transaction waited for locks of each other',
   '25006': 'the server is read-only: is it a standby, or is default_transaction_read_only set?',
   '0A000': 'the server is read-only: is it a standby?',
   '23503': 'another transaction deleted the record that it belongs to',
-  '23505': 'other transactions wrote the same record again and again',
+  '23505': 'other transactions wrote the same record',
   '53100': 'the disk of the server is full',
   '53200': 'the server is out of memory',
   '53300': 'the server has no free connection',
