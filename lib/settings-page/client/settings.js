@@ -68,11 +68,11 @@ function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
   /** @type {Intl.DateTimeFormatOptions} */
-  const minute = { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit', timeZoneName: 'short' }
-  const exact = at.toLocaleString(lang, { year: 'numeric', ...minute })
+  const minute = { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' }
+  const exact = at.toLocaleString(lang, { year: 'numeric', ...minute, timeZoneName: 'short' })
   const isCell = time.closest('td') !== null
   const ago = relative(at, lang, isCell)
-  // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip.
+  // Table rows link to a page with the exact time. Elsewhere it is visible, not only a tooltip. Cells are too narrow for zones like GMT+5:30.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
   if (time.closest('.ba-log')) time.textContent = exact
   else if (!isCell) time.textContent = [exact, ago].filter(Boolean).join(' · ')
