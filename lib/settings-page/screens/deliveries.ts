@@ -14,7 +14,7 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 import { buttonLink, empty, notice, pageLinks, questionLink } from '../views/elements.ts'
 import { selectionForm } from '../views/form.ts'
 import { lines } from '../views/table.ts'
-import { DELIVERY_STATES, deliveryState, describeState, errorText, noFailedText } from './delivery-words.ts'
+import { DELIVERY_STATES, deliveryState, describeState, errorText, retriedText } from './delivery-words.ts'
 import { shortName } from './endpoint-words.ts'
 import { type Back, backTo, type FilterField, logFilterForm, readFilter, type ShownFilter } from './filter.ts'
 
@@ -46,7 +46,7 @@ ${
       )
     : isFiltered(texts)
       ? empty(
-          state === 'failed' ? noFailedText(t) : t`No deliveries match these filters.`,
+          t`No deliveries match these filters.` + (state === 'failed' ? ` ${retriedText(t)}` : ''),
           buttonLink(link('/deliveries'), t`Clear filters`),
         )
       : empty(

@@ -20,9 +20,9 @@ export function describeState(t: Texts, state: DeliveryState): readonly [word: s
   return words[state]
 }
 
-/** Returns the text of a list of failed deliveries without entries. */
-export function noFailedText(t: Texts): string {
-  return t`No failed deliveries. Deliveries that are still retried are under Pending.`
+/** Returns where a list of failed deliveries without entries leads. */
+export function retriedText(t: Texts): string {
+  return t`Deliveries that are still retried are under Pending.`
 }
 
 /** Renders a delivery's state as a badge. */

@@ -15,7 +15,7 @@ import { attemptFacts } from './attempt.ts'
 import { lastRotation } from './audit.ts'
 import { backfillTypes } from './backfill.ts'
 import { deliveryTable, liveRegion } from './deliveries.ts'
-import { DELIVERY_STATES, describeState, noFailedText } from './delivery-words.ts'
+import { DELIVERY_STATES, describeState, retriedText } from './delivery-words.ts'
 import { factsOf } from './endpoint-wish.ts'
 import { disabledReason, endpointOf, endpointState, nameOf, troubleTone } from './endpoint-words.ts'
 
@@ -237,7 +237,7 @@ async function deliveriesOf(
     chosen === undefined
       ? t`No deliveries yet. Events sent to this endpoint appear here.`
       : chosen === 'failed'
-        ? noFailedText(t)
+        ? `${t`No failed deliveries.`} ${retriedText(t)}`
         : t`No deliveries match this filter.`
   return html`<div class="ba-heading"><h2>${t`Deliveries`}</h2>${
     access.can('deliveries:write') &&
