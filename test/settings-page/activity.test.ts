@@ -143,8 +143,8 @@ test('the numbers beside an endpoint that fails say so, even if its only deliver
   assert.match((await under.get('/endpoints')).words, /Down invoice\.paid 100% \S+ Failing/)
   const { text, words } = await under.get(`/endpoints/${id}`)
   assert.match(words, /The last attempt failed .*Error rate 100% Failed attempts 1 /)
-  assert.match(words, /1 pending delivery \. Failed attempts are retried automatically\./)
-  assert.ok(text.includes(`/deliveries?endpoint=${id}&amp;state=pending">1 pending delivery<`))
+  assert.match(words, /Failed attempts are retried automatically\. View pending deliveries /)
+  assert.ok(text.includes(`/deliveries?endpoint=${id}&amp;state=pending">View pending deliveries<`))
   for (const [path, none] of [
     [`/endpoints/${id}?state=failed`, 'No failed deliveries.'],
     // Others may have failed.
@@ -154,6 +154,10 @@ test('the numbers beside an endpoint that fails say so, even if its only deliver
     assert.ok(words.includes(`${none} Deliveries that are still retried are under Pending.`), path)
   }
   assert.match(text, /<h1 tabindex="-1">Down <b class="ba-badge ba-bad">Failing<\/b><\/h1>/)
+  await under.settings.endpoints.pause(under.tenant.id, id)
+  const paused = await under.get(`/endpoints/${id}`)
+  assert.match(paused.words, /Pending deliveries are sent when you resume the endpoint\./)
+  assert.doesNotMatch(paused.words, /retried automatically/)
 })
 
 test('the overview lists endpoints in order of trouble, with the rate and the bars of each', async () => {

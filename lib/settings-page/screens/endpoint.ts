@@ -83,7 +83,7 @@ async function showEndpoint(
     deliveriesOf(context, endpoint, read),
   ])
   const content = html`${message}
-${trouble(context, endpoint, activity?.pendingNow ?? 0)}
+${trouble(context, endpoint, (activity?.pendingNow ?? 0) > 0)}
 ${activity && activitySection(context, activity, `/endpoints/${id}`, { endpoint: id })}
 ${deliveries}
 <h2>${t`Settings`}</h2>
@@ -152,7 +152,11 @@ function doneNotice({ query, t }: Context): Content {
   return Object.hasOwn(texts, done) && notice('good', texts[done] ?? '')
 }
 
-function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint, pending: number): Content {
+function trouble(
+  { t, format, access, link }: Context,
+  endpoint: WebhookEndpoint,
+  hasPending: boolean,
+): Content {
   const { id, state, failures, failingSince } = endpoint
   const since = failingSince === null ? null : html`<p>${t`Failing since`} ${format.time(failingSince)}.</p>`
   if (state === 'disabled') {
@@ -164,9 +168,12 @@ function trouble({ t, format, access, link }: Context, endpoint: WebhookEndpoint
   }
   if (failures === 0) return null
   const title = t.count(failures, 'The last attempt failed', 'The last {0} attempts failed')
-  const text = t.count(pending, '1 pending delivery', '{0} pending deliveries')
-  const retried = html`<p><a href="${link('/deliveries', { endpoint: id, state: 'pending' })}">${text}</a>. ${t`Failed attempts are retried automatically.`}</p>`
-  return notice(troubleTone(endpoint), title, [since, pending > 0 && retried])
+  const text =
+    state === 'paused'
+      ? t`Pending deliveries are sent when you resume the endpoint.`
+      : t`Failed attempts are retried automatically.`
+  const pending = html`<p>${text} <a href="${link('/deliveries', { endpoint: id, state: 'pending' })}">${t`View pending deliveries`}</a></p>`
+  return notice(troubleTone(endpoint), title, [since, hasPending && pending])
 }
 
 function testForm(context: Context, { id, types }: WebhookEndpoint): Content {
