@@ -184,6 +184,7 @@ test('an endpoint shows its own activity first, and its deliveries by state', as
   )
   assert.match((await under.get(`/endpoints/${quiet}`)).words, /No deliveries in this period\./)
   const failed = await under.get(`/endpoints/${billing}?state=failed`)
+  assert.ok(failed.text.includes(`/endpoints/${billing}?activity=7d&amp;state=failed"`))
   assert.equal(failed.text.match(/ba-badge ba-bad">Failed<\/b><\/td>/g)?.length, 5)
   const none = await under.get(`/endpoints/${billing}?state=cancelled`)
   assert.match(none.words, /No deliveries match this filter\./)

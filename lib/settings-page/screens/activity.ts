@@ -60,11 +60,13 @@ export function activitySection(
   path: string,
   filter: Readonly<Record<string, string>> = {},
 ): Html {
-  const { t, link } = context
+  const { t, link, query } = context
   const chosen = periodOf(context)
+  // An endpoint's page also has a list by status.
+  const state = query.get('state')
   const periods = Object.entries(PERIODS).map(
     ([name, { text }]) =>
-      html`<a${attributes({ href: link(path, { activity: name }), 'aria-current': name === chosen ? 'true' : null })}>${text(t)}</a>`,
+      html`<a${attributes({ href: link(path, { activity: name, state }), 'aria-current': name === chosen ? 'true' : null })}>${text(t)}</a>`,
   )
   return html`${queueNow(context, activity, filter)}
 <nav class="ba-periods" aria-label="${t`Period`}">${periods}</nav>
