@@ -118,14 +118,20 @@ test('POST /deliveries/resend sends the selected deliveries again, and says whic
   const { other } = JSON.parse(decode(/data-count="([^"]*)"/.exec(all.text)?.[1] ?? ''))
   assert.equal(other, 'Resend {0} deliveries')
   const id = [failedDelivery, deliveredDelivery, waiting?.id ?? '', 'dlv_missing', 'nonsense']
-  const question = await under.post('/deliveries/resend?type=client.created', { id })
+  const last = `dlv_${'7'.padEnd(26, 'Z')}`
+  const older = await under.get(`/deliveries?before=${last}`)
+  assert.ok(older.text.includes(`/deliveries/resend?before=${last}"`))
+  const question = await under.post(`/deliveries/resend?type=client.created&before=${last}`, { id })
   assert.match(
     question.words,
     /Resend selected deliveries\? 3 deliveries will be resent\..* Resend 3 deliveries/,
   )
   assert.equal((await under.settings.deliveries.get(ORGANIZATION, failedDelivery)).state, 'failed')
-  const sent = await under.post('/deliveries/resend?type=client.created', hiddenOf(question))
-  assert.equal(sent.location, `${BASE}/deliveries?type=client.created&resent=2&left=1`)
+  const page = `${BASE}/deliveries?type=client.created&before=${last}`
+  assert.ok(decode(question.text).includes(`href="${page}"`))
+  const [, action = ''] = /method="post" action="([^"]*)"/.exec(question.text) ?? []
+  const sent = await under.post(decode(action).replace(BASE, ''), hiddenOf(question))
+  assert.equal(sent.location, `${page}&resent=2&left=1`)
   const { words } = await under.get((sent.location ?? '').replace(BASE, ''))
   assert.match(
     words,

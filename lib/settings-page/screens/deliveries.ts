@@ -42,7 +42,9 @@ ${
     ? liveRegion(
         context,
         data,
-        mayWrite ? selectionForm(context, link('/deliveries/resend', texts), verbs, list) : list,
+        mayWrite
+          ? selectionForm(context, link('/deliveries/resend', { ...texts, before }), verbs, list)
+          : list,
       )
     : isFiltered(texts)
       ? empty(

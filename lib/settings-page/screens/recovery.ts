@@ -135,7 +135,8 @@ async function resend(context: Context): Promise<Screen> {
   const { settings, access, form, link, query, t } = context
   const given = textsOf(form, 'id').flatMap((text) => text.split(' '))
   const ids = [...new Set(given)].filter((id) => isIdOf('dlv', id)).slice(0, SELECTION_MAX)
-  const { texts } = readDeliveryFilter(context, query, true)
+  // The list with its filter and page.
+  const shown = { ...readDeliveryFilter(context, query, true).texts, before: query.get('before') }
   if (ids.length > 0 && textOf(form, 'enhanced') === '' && textOf(form, 'confirmed') === '') {
     return confirmationPage(context, {
       title: t`Resend selected deliveries?`,
@@ -143,8 +144,8 @@ async function resend(context: Context): Promise<Screen> {
         t.count(ids.length, '1 delivery will be resent.', '{0} deliveries will be resent.'),
         await resendText(context),
       ],
-      action: link('/deliveries/resend', texts),
-      back: link('/deliveries', texts),
+      action: link('/deliveries/resend', shown),
+      back: link('/deliveries', shown),
       verb: t.count(ids.length, ...RESEND),
       hidden: { id: ids.join(' '), confirmed: '1' },
       isSafe: true,
@@ -164,7 +165,7 @@ async function resend(context: Context): Promise<Screen> {
   )
   const count = sent.filter((isSent) => isSent).length
   const numbers = { resent: String(count), left: String(sent.length - count) }
-  return { location: link('/deliveries', { ...texts, ...numbers }) }
+  return { location: link('/deliveries', { ...shown, ...numbers }) }
 }
 
 /** Maximum number of selected deliveries: one page of the list. */
