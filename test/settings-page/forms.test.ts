@@ -221,7 +221,7 @@ test('an edit that meets a newer change shows both values side by side, and keep
   assert.equal(refused.status, 409)
   assert.match(
     refused.words,
-    /URL https:\/\/hooks\.example\.com\/theirs https:\/\/hooks\.example\.com\/new .* Events invoice\.paid client\.created/,
+    /URL https:\/\/hooks\.example\.com\/theirs https:\/\/hooks\.example\.com\/new .* Events to send invoice\.paid client\.created/,
   )
   assert.match(refused.text, /name="url"[^>]*value="https:\/\/hooks\.example\.com\/new"/)
 
@@ -247,7 +247,7 @@ test('a header whose value a colleague has changed makes an open form old, thoug
   }
   const refused = await under.post(`/endpoints/${endpoint}/edit`, { ...form, ...FIELDS, ...replaced })
   assert.equal(refused.status, 409)
-  assert.match(refused.words, /Headers X-Team X-Team \(Replace value\), X-Gone \(New value\)/)
+  assert.match(refused.words, /Custom headers X-Team X-Team \(Replace value\), X-Gone \(New value\)/)
   assert.doesNotMatch(refused.text, /topsecret/)
   assert.match(refused.text, /name="header-name" value="X-Gone"/)
 })

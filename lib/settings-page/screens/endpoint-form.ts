@@ -126,8 +126,8 @@ function comparedOf(
       return [label(t), choiceText(endpoint, choice), choiceText(wished, choice)]
     }),
     [t`Standard Webhooks headers`, signatureOf(endpoint), signatureOf(wished)],
-    [t`Events`, namesOf(types), namesOf(wish.wants === 'all' ? null : wish.types)],
-    [t`Headers`, headerNames.join(', '), headers.join(', ')],
+    [t`Events to send`, namesOf(types), namesOf(wish.wants === 'all' ? null : wish.types)],
+    [t`Custom headers`, headerNames.join(', '), headers.join(', ')],
   ]
 }
 
