@@ -302,10 +302,11 @@ test('a delivery leads back to the list as it was: filter and page, after its ac
   ])
     assert.equal(upOf((await from(other)).text), `${BASE}/deliveries`, other)
   const events = { referer: `${origin}${BASE}/events?type=invoice.paid` }
-  assert.equal(
-    upOf((await under.get(`/events/${under.seeded.event}`, events)).text),
-    `${BASE}/events?type=invoice.paid`,
-  )
+  const event = await under.get(`/events/${under.seeded.event}`, events)
+  assert.equal(upOf(event.text), `${BASE}/events?type=invoice.paid`)
+  const [, resend = ''] = new RegExp(`action="${BASE}([^"]*redeliver[^"]*)"`).exec(event.text) ?? []
+  const busy = await under.post(decode(resend), { to: under.seeded.pausedEndpoint })
+  assert.deepEqual([busy.status, upOf(busy.text)], [409, `${BASE}/events?type=invoice.paid`])
   const forged = await under.get(`/deliveries/${id}?from=${encodeURIComponent('//evil.example?state=<b>')}`)
   assert.equal(upOf(forged.text), `${BASE}/deliveries`)
 })

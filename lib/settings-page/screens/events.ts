@@ -116,6 +116,7 @@ async function showEvent(context: Context, message: Content): Promise<ScreenPage
   const { id, type, createdAt, subjectId, onlyEndpointId, body, deliveryLog } = event
   const only = endpoints.find((endpoint) => endpoint.id === onlyEndpointId)
   const offered = endpoints.filter(({ state }) => state !== 'disabled')
+  const { href, from } = backTo(context, '/events', FIELDS)
   const content = html`${message}
 ${facts([
   [t`Event ID`, copyableId(t, t`event ID`, id)],
@@ -140,7 +141,7 @@ ${
   html`<h2>${t`Resend`}</h2>
 ${form(
   context,
-  link(`/events/${id}/redeliver`),
+  link(`/events/${id}/redeliver`, { from }),
   {},
   select(
     { name: 'to', label: t`Endpoint` },
@@ -150,5 +151,5 @@ ${form(
   html`<button class="ba-button ba-button-main">${t`Resend event`}</button>`,
 )}`
 }`
-  return { title: type, content, up: { href: backTo(context, '/events', FIELDS).href, text: t`Events` } }
+  return { title: type, content, up: { href, text: t`Events` } }
 }
