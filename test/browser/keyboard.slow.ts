@@ -253,6 +253,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     assert.equal(await focusedText(page), 'Resend 5 deliveries')
     await press(page, 'tbody input', 'Space')
     assert.equal(await page.locator('[data-count]').textContent(), 'Resend 4 deliveries')
+    assert.equal(await page.locator('[data-all] input').isChecked(), false)
     await press(page, '[data-count]')
     await says('deliveries queued')
     const { state } = await stage.host.settings.deliveries.get(ORGANIZATION, failedDelivery)

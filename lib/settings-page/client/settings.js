@@ -32,11 +32,10 @@ const isForeign = (page) =>
 /** @type {(root: ParentNode) => void} */
 function enhance(root) {
   for (const time of root.querySelectorAll('time')) localize(time)
-  for (const button of all('[data-copy]', root)) button.hidden = false
+  for (const each of all('[data-copy], [data-all]', root)) each.hidden = false
   for (const list of all('[data-types]', root)) addTypeTools(list)
   for (const button of all('[data-add]', root)) addLines(button)
   for (const live of all('[data-live=yes]', root)) addPause(live)
-  for (const label of all('[data-all]', root)) addSelectAll(label)
   countSelected()
   // Hidden but not removed, because pressing Enter in a field uses it.
   for (const button of all('.ba-filters > button', root)) button.hidden = true
@@ -329,19 +328,10 @@ function addTypeTools(list) {
         const box = label.querySelector('input')
         if (box && !(isAll && label.hidden)) box.checked = isAll
       }
+      countSelected()
     })
   }
 }
-
-// A resource's checkbox checks all types in its group, and is checked while all of them are.
-document.addEventListener('change', (event) => {
-  const box = event.target
-  const group = box instanceof HTMLInputElement && box.closest('[data-types] [role=group]')
-  if (!group) return
-  for (const each of group.querySelectorAll('input'))
-    if (box.name === 'group') each.checked = box.checked
-    else if (each.name === 'group') each.checked = !group.querySelector('[name=type]:not(:checked)')
-})
 
 /** Adds copies of the line before a button. @type {(button: HTMLElement) => void} */
 function addLines(button) {
@@ -358,33 +348,40 @@ function addLines(button) {
   })
 }
 
-// --- Live updates ---
+// --- Checkboxes of several others: all types of a resource, all rows of a list ---
 
-let isPaused = false
-let reads = 0
+/** @type {(selector: string, root?: ParentNode | null) => HTMLInputElement[]} */
+const boxes = (selector, root = document) =>
+  /** @type {any} */ ([...(root?.querySelectorAll(selector) ?? [])])
+const ALL = '[name=group], [data-all] input'
+/** @type {(box: Element) => HTMLInputElement[]} */
+const partsOf = (box) => boxes('[name=type], [name=id]', box.closest('[role=group], form'))
 
-/** @type {(label: HTMLElement) => void} */
-function addSelectAll(label) {
-  label.hidden = false
-  const box = label.querySelector('input')
-  box?.addEventListener('change', () => {
-    for (const each of label.closest('form')?.querySelectorAll('input[name=id]') ?? [])
-      if (each instanceof HTMLInputElement) each.checked = box.checked
-  })
-}
-
-/** Shows the number of selected rows on the button that acts on them. @type {() => void} */
+/** Checks these boxes exactly while all of theirs are, and shows the number of selected rows on the button that acts on them. @type {() => void} */
 function countSelected() {
+  for (const box of boxes(ALL)) {
+    const parts = partsOf(box)
+    box.checked = parts.length > 0 && parts.every((part) => part.checked)
+  }
   for (const button of all('[data-count]')) {
     const forms = JSON.parse(button.dataset.count ?? '')
-    const count = all('[name=id]:checked', /** @type {Element} */ (button.closest('form'))).length
+    const count = partsOf(button).filter((part) => part.checked).length
     const rules = new Intl.PluralRules(document.documentElement.lang || undefined)
     const form = count ? (forms[rules.select(count)] ?? forms.other) : forms.none
     button.textContent = form.replace('{0}', count)
   }
 }
 
-document.addEventListener('change', countSelected)
+document.addEventListener('change', ({ target }) => {
+  if (target instanceof HTMLInputElement && target.matches(ALL))
+    for (const part of partsOf(target)) part.checked = target.checked
+  countSelected()
+})
+
+// --- Live updates ---
+
+let isPaused = false
+let reads = 0
 
 /** @type {(live: HTMLElement) => void} */
 function addPause(live) {
