@@ -196,7 +196,7 @@ export function refuseRecent(ageMs: number, isAllowed: boolean, source: string):
 /** Flags for filtering deliveries. */
 export const FILTER_FLAGS = {
   endpoint: text('ID', 'only to this endpoint'),
-  subject: text('ID', "only about this record: its ID, or an invoice's number"),
+  subject: text('ID', "only about this record: its ID, or an invoice's or proposal's number"),
   type: eventTypeFlag('only of this event type'),
   since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
   until: parsed('WHEN', 'created before', parsePast),

@@ -19,6 +19,7 @@ import {
   type ShardedStore,
 } from '../../lib/postgres.ts'
 import { TEST_SERVER_FLAGS } from '../_database.ts'
+import { until } from '../faults/_fixture.ts'
 import { NAMES, organizationOn } from '../store/_shards.ts'
 
 /** Longer than any transaction may take on the server, in ms. */
@@ -105,7 +106,7 @@ test('a transaction that is prepared during a move and committed later is not lo
   await createPlatform(own).using(transaction).clients.create(organization, { name: 'Prepared' })
   const seen: string[] = []
   const moving = move(organization, 'b', { onStep: ({ step }) => seen.push(step) })
-  while (!seen.includes('hold')) await sleep(5)
+  await until('the organization is held', () => seen.includes('hold'), 30_000)
   await sleep(100)
   await session`prepare transaction 'late'`
   session.release()

@@ -68,7 +68,7 @@ describe('Least privileges', () => {
       'select 1 from business_api.audit_entries',
     ],
     settings: [
-      // A backfill reads the representations of clients, leads and proposals, the logs the numbers of invoices and proposals.
+      // A backfill reads the representations of clients, leads and proposals. The logs read the numbers of invoices and proposals.
       'select latest_changes from business_api.businesses',
       'select signed_by from business_api.proposals',
       'select total from business_api.invoices',

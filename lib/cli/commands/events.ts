@@ -20,7 +20,7 @@ const listEvents: Command = defineCommand({
     'Includes events that were not sent to any endpoint. With --type, each page inspects up to 5000 events, so it can have fewer rows even if there are more.',
   flags: {
     organization,
-    subject: text('ID', "only about this record: its ID, or an invoice's number"),
+    subject: text('ID', "only about this record: its ID, or an invoice's or proposal's number"),
     type: eventTypeFlag('only of this type'),
     since: parsed('WHEN', 'published since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
     until: parsed('WHEN', 'published before', parsePast),

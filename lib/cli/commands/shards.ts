@@ -5,7 +5,7 @@ import { moveOrganization } from '../../postgres/shards/move.ts'
 import { isMoving, type StoredPlace } from '../../postgres/shards/shard-place.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { countOf } from '../confirmation.ts'
-import { describeFailure, Failure } from '../failure.ts'
+import { describeFailure, Failure, UsageError } from '../failure.ts'
 import { required, text } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
@@ -25,7 +25,8 @@ async function moveTo(session: Session, name: string, isNew: boolean): Promise<v
     .finally(progress.clear)
     // It may be about any shard, so the database of the organization isn't added.
     .catch((error) => {
-      throw new Failure(describeFailure(error).line)
+      const { line, exitCode } = describeFailure(error)
+      throw exitCode === 2 ? new UsageError(line) : new Failure(line)
     })
   for (const away of report.untold)
     session.note(`Shard ${away} is down, and learns it from the next process that starts`)

@@ -111,8 +111,8 @@ export function createShardedStore<Own extends Service = Service>(options: {
 
 /**
  * Inserts a key. An imported key is only inserted once all shards have confirmed that no other organization has the
- * digest. In the meantime, a lock on one shard, the same in every process, keeps others from importing it. This
- * process's imports run one after another, because each lock needs a connection.
+ * digest. Meanwhile, all processes use a lock on the same shard, so that no other one imports it. This process's imports
+ * run one after another, because each lock needs a connection.
  */
 function insertOnce({ ask, askAll, locate }: Fleet, { insert }: ApiKeyStore): ApiKeyStore['insert'] {
   let turn: Promise<unknown> = Promise.resolve()
