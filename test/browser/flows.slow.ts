@@ -129,6 +129,22 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await plain.context.close()
   })
 
+  test("the script works in a host's layout whose language is no language tag", async () => {
+    const { page, context } = await open('/keys')
+    const errors: Error[] = []
+    page.on('pageerror', (error) => errors.push(error))
+    await page.route('**/keys', async (route) => {
+      const response = await route.fetch()
+      const body = (await response.text()).replace(/<html lang="[^"]*"/, '<html lang="en_US"')
+      await route.fulfill({ response, body })
+    })
+    await page.reload()
+    assert.equal(await page.evaluate(() => document.documentElement.lang), 'en_US')
+    assert.notEqual(await page.locator('time[title]').count(), 0)
+    assert.deepEqual(errors, [])
+    await context.close()
+  })
+
   test('a test of an endpoint is sent and told without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${stage.host.seeded.endpoint}`)
     await page.click('button:has-text("Send test event")')

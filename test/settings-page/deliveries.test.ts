@@ -208,7 +208,7 @@ test('POST /deliveries/recover sends the counted deliveries again, with one entr
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
   assert.match(
     question.words,
-    /1 failed and 2 skipped deliveries will be resent\. Only deliveries that match the list's filters\. Each is resent with the same event ID\. Deliveries to deleted endpoints can't be resent\. Deliveries to disabled endpoints are skipped again\. Cancel/,
+    /1 failed and 2 skipped deliveries will be resent\. The list's filters apply, except for the status\. Each is resent with the same event ID\. Deliveries to deleted endpoints can't be resent\. Deliveries to disabled endpoints are skipped again\. Cancel/,
   )
   const ofOne = await under.get(`/deliveries/recover?endpoint=${under.seeded.failingEndpoint}`)
   assert.match(

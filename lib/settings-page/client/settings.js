@@ -62,10 +62,19 @@ function addRoles(root) {
     for (const each of all(selector, root)) each.setAttribute('role', role)
 }
 
+/** Returns the document's language, which the host's layout may have set; `undefined` unless it is a language tag. @type {() => string | undefined} */
+function language() {
+  try {
+    return Intl.getCanonicalLocales(document.documentElement.lang)[0]
+  } catch {
+    return undefined
+  }
+}
+
 /** @type {(time: HTMLTimeElement) => void} */
 function localize(time) {
   const at = new Date(time.dateTime)
-  const lang = document.documentElement.lang || undefined
+  const lang = language()
   /** @type {Intl.DateTimeFormatOptions} */
   const minute = { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' }
   const exact = at.toLocaleString(lang, { year: 'numeric', ...minute, timeZoneName: 'short' })
@@ -366,7 +375,7 @@ function countSelected() {
   for (const button of all('[data-count]')) {
     const forms = JSON.parse(button.dataset.count ?? '')
     const count = partsOf(button).filter((part) => part.checked).length
-    const rules = new Intl.PluralRules(document.documentElement.lang || undefined)
+    const rules = new Intl.PluralRules(language())
     const form = count ? (forms[rules.select(count)] ?? forms.other) : forms.none
     button.textContent = form.replace('{0}', count)
   }

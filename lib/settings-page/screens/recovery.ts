@@ -110,7 +110,7 @@ async function resendText({ settings, access, t }: Context, endpointId?: string)
 function scopeText({ t }: Context, { endpoint, ...others }: Readonly<Record<string, string>>): string {
   return endpoint !== undefined && !isFiltered(others)
     ? t`Only deliveries to this endpoint.`
-    : t`Only deliveries that match the list's filters.`
+    : t`The list's filters apply, except for the status.`
 }
 
 /** Returns a confirmation's hidden fields: the filter and the exact period. */
