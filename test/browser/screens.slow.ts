@@ -106,6 +106,8 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
       for (const hasTouch of [false, true]) {
         const viewport = { width, height: 800 }
         const { page, context } = await stage.open(path, { viewport, hasTouch, isMobile: hasTouch })
+        // A mouse's scrollbar would take room from the texts, which then have more lines.
+        await page.evaluate(() => document.documentElement.style.setProperty('scrollbar-width', 'none'))
         heights.push(
           await page
             .locator('.ba-facts > div')
