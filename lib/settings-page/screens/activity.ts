@@ -92,7 +92,7 @@ function numbers(
     [t`Error rate`, errorRate(context, totals)],
     [t`Failed attempts`, format.number(failuresOf(totals))],
     [t`Median duration`, duration(totals.p50Ms)],
-    [t`95th percentile`, duration(totals.p95Ms)],
+    [t`95th percentile duration`, duration(totals.p95Ms)],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys used`, html`<a href="${link('/keys')}">${format.number(apiKeysInUse)}</a>`]
       : null,
