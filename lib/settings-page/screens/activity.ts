@@ -91,8 +91,8 @@ function numbers(
   return figures([
     [t`Error rate`, errorRate(context, totals)],
     [t`Failed attempts`, format.number(failuresOf(totals))],
-    [t`Median duration`, duration(totals.p50Ms)],
-    [t`95th percentile duration`, duration(totals.p95Ms)],
+    [t`p50 duration`, duration(totals.p50Ms)],
+    [t`p95 duration`, duration(totals.p95Ms)],
     filter.endpoint === undefined && access.can('keys:read')
       ? [t`API keys used`, html`<a href="${link('/keys')}">${format.number(apiKeysInUse)}</a>`]
       : null,
