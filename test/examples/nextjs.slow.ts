@@ -34,7 +34,8 @@ before(async () => {
 
 after(async () => {
   await prepared?.drop()
-  await rm(directory, { recursive: true, force: true })
+  // Next.js may still write its cache.
+  await rm(directory, { recursive: true, force: true, maxRetries: 10 })
 })
 
 function isSource(path: string): boolean {
