@@ -109,7 +109,8 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
         // Texts must have the same lines: a mouse's scrollbar takes room, and a time gets longer while the tests run.
         await page.evaluate(() => {
           document.documentElement.style.setProperty('scrollbar-width', 'none')
-          for (const time of document.querySelectorAll('time')) time.textContent = 'Nov 27, 2026, 12:46 PM UTC · 12 minutes ago'
+          for (const time of document.querySelectorAll('time'))
+            time.textContent = 'Nov 27, 2026, 12:46 PM UTC · 12 minutes ago'
         })
         heights.push(
           await page
