@@ -5,7 +5,7 @@ import { judgeKey, refuseOddNumbers, storeReply } from './creation.ts'
 import { refuseLarge, storeEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Whether a change is allowed, and what to write. */
+/** The reason why a change is rejected, or the result to write. */
 export type Decision<Stored, Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {

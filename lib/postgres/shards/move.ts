@@ -49,13 +49,13 @@ export interface MoveReport {
   readonly untold: readonly string[]
 }
 
-/** What a shard knew of the organization when the call began. */
+/** A shard's data about the organization when the call began. */
 interface SiteEntries {
   /** The shard of its slot. */
   readonly ofSlot: string
   /** Its entries: shard names by version. */
   readonly names: Readonly<Record<number, string>>
-  /** Whether it has keys or records here, so a mistaken assignment doesn't have to close it. */
+  /** `true` if it has keys or records here. It is then no new organization, and `isNew` fails before anything is closed. */
   readonly isKnown: boolean
 }
 
